@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_samza.cli.environment import Environment
 from airflow_samza.errors import SamzaError, TopicError
 from airflow_samza.prepare.bound_systems import bind_systems, run_bindings
-from airflow_samza.runs.records.folders import RunFolder
+from airflow_samza.runs.records.folders import RunFolder, run_folders
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.stages.stage_runners import is_worked_on
 from airflow_samza.runs.upkeep.fsck import checked, fsck_run, fsck_state, fsck_tables, published_by, written_by
@@ -158,15 +158,6 @@ def _identity_findings(files: Filesystem) -> Iterator[Finding]:
         root_identity(files)
     except TopicError as error:
         yield Finding(str(error.facts.get("path", IDENTITY)), error.sentence.rstrip("."), error.hint)
-
-
-def run_folders(files: Filesystem) -> list[RunFolder]:
-    """Return the folders of all runs under a root, also of those that have no plan."""
-    return [
-        RunFolder(application, run_id)
-        for application in files.list("runs")
-        for run_id in files.list(f"runs/{application}")
-    ]
 
 
 def _waiting(environment: Environment, files: Filesystem, run: RunFolder) -> Iterator[Finding]:

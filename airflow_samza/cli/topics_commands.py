@@ -135,7 +135,8 @@ def fsck(
 
     Changes nothing; exit code 1 when rows are lost.
     """
-    from airflow_samza.cli.fsck_command import Look, look_facts, look_lines, published, run_folders, topic_findings
+    from airflow_samza.cli.fsck_command import Look, look_facts, look_lines, published, topic_findings
+    from airflow_samza.runs.records.folders import run_folders
 
     log = _log(place, of)
     names = [topic] if topic is not None else log.topics()

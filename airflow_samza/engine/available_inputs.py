@@ -13,7 +13,7 @@ from airflow_samza.prepare.section_writers import followed
 from airflow_samza.prepare.shared_sections import section_offsets
 from airflow_samza.runs.records.epoch_records import InputIntent, Intent
 from airflow_samza.runs.records.names import Generation
-from airflow_samza.runs.records.run_plan import CONTINUOUS, BoundStream, RunPlan
+from airflow_samza.runs.records.run_plan import CONTINUOUS, BoundStream, RunPlan, range_end
 from airflow_samza.runs.state_history.arrivals import FollowedArrivals, read_range
 from airflow_samza.systems.capabilities import (
     HasSections,
@@ -155,7 +155,7 @@ class AvailableInputs:
             slice_ = read_range(slice_)
         end = None  # an input whose offsets are counted while it is read ends by itself
         if slice_.get("offsets") is not None:
-            end = self._run.end_of(stream_id)
+            end = range_end(bound.slice or {})
             if end is None and "sections" not in slice_:
                 end = True  # all that there is: no message of a bounded topic marks its end
         return InputIntent(bound.spec.name, slice_, None, end)

@@ -11,7 +11,8 @@ from functools import partial
 from typing import Any
 
 from airflow_samza.engine.push_task import empty_manifest, expectations_of
-from airflow_samza.engine.stage_context import Attempt, PushContext, origins_of, reject_stopped
+from airflow_samza.engine.runner_records import AttemptState
+from airflow_samza.engine.stage_context import PushContext, origins_of, reject_stopped
 from airflow_samza.engine.stage_engine import StageEngine
 from airflow_samza.engine.tables.table_compaction import compact_if_due
 from airflow_samza.errors import PushError
@@ -40,7 +41,7 @@ def run_push(
     engine: StageEngine,
     files: Filesystem,
     bindings: Mapping[str, SystemBinding],
-    attempt: Attempt,
+    attempt: AttemptState,
     settings: Mapping[str, Any],
 ) -> None:
     """Run an attempt at a push to its version; every way to fail is a SamzaError."""

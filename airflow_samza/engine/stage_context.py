@@ -10,31 +10,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from airflow_samza.engine.runner_records import AttemptState
 from airflow_samza.engine.worker_errors import shown_as_written
 from airflow_samza.errors import SamzaError, StageCancelled
 from airflow_samza.runs.records.run_plan import RunPlan
-from airflow_samza.runs.records.spans import Stopwatch
-from airflow_samza.runs.stages.stage_runners import StageRequest
-from airflow_samza.runs.stages.stage_state import StageHandle, StageProgress, cancelled, superseded_by
+from airflow_samza.runs.stages.stage_state import StageHandle, cancelled, superseded_by
 from airflow_samza.runs.tables.push_request import PushRequest
 from airflow_samza.schema import Schema
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.system import StreamSpec, System, SystemBinding
-
-
-class Attempt(Protocol):
-    """The attempt to which an epoch belongs."""
-
-    handle: StageHandle
-    group: str
-    request: StageRequest
-    watch: Stopwatch
-
-    def report(self, progress: StageProgress) -> None:
-        """Note how far the stage has come, after every epoch; it may be written only now and then."""
-
-    def cancel_requested(self) -> bool:
-        """Return whether somebody asked to cancel it."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +30,7 @@ class AttemptContext:
 
     files: Filesystem
     bindings: Mapping[str, SystemBinding] = field(repr=False)  # they hold secrets
-    attempt: Attempt
+    attempt: AttemptState
     origins: Mapping[str, str]
 
     @property
@@ -84,7 +68,7 @@ def origins_of(files: Filesystem, settings: Mapping[str, Any]) -> dict[str, str]
     return {files.location(path): origin for path, origin in settings.get("origins", {}).items()}
 
 
-def reject_stopped(files: Filesystem, attempt: Attempt) -> None:
+def reject_stopped(files: Filesystem, attempt: AttemptState) -> None:
     """Stop an attempt that was cancelled, or whose stage has a newer generation."""
     handle = attempt.handle
     if attempt.cancel_requested():

@@ -14,7 +14,8 @@ from typing import Any
 from airflow_samza.application.loader import load_application
 from airflow_samza.engine.positions import TaskPosition, most_messages
 from airflow_samza.engine.producers import Producers
-from airflow_samza.engine.stage_context import Attempt, StageContext, origins_of, reject_stopped
+from airflow_samza.engine.runner_records import AttemptState
+from airflow_samza.engine.stage_context import StageContext, origins_of, reject_stopped
 from airflow_samza.engine.stage_engine import StageEngine
 from airflow_samza.engine.stage_loop import StageLoop
 from airflow_samza.planner.titles import stage_names
@@ -45,7 +46,7 @@ def run_stage(
     engine: StageEngine,
     files: Filesystem,
     bindings: Mapping[str, SystemBinding],
-    attempt: Attempt,
+    attempt: AttemptState,
     settings: Mapping[str, Any],
 ) -> None:
     """Run an attempt at a stage to its result; every way to fail is a SamzaError."""

@@ -25,7 +25,6 @@ from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
 from airflow_samza.runs.records.state_meaning import (
     ARRIVALS,
     AT,
-    INPUT,
     INTERVAL,
     PLACE,
     POSITIONS,
@@ -135,11 +134,6 @@ def with_present_inputs(spec: ApplicationSpec, version: Version) -> Version:
         arrived=by_present_id(version.arrived),
         stages={name: {task: renamed(left) for task, left in tasks.items()} for name, tasks in version.stages.items()},
     )
-
-
-def meanings_by_key(inputs: Mapping[str, StateMeaning]) -> dict[str, StateMeaning]:
-    """Return the meanings of inputs as a run keeps them beside those of its operators, tables and stores."""
-    return {f"{INPUT}{stream_id}": meaning for stream_id, meaning in inputs.items()}
 
 
 @dataclass(frozen=True)

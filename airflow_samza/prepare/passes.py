@@ -39,7 +39,6 @@ from airflow_samza.prepare.compared_run import reject_missing_input, same_range,
 from airflow_samza.prepare.input_positions import (
     InputHistory,
     input_meanings,
-    meanings_by_key,
     renamed_inputs,
     with_present_inputs,
 )
@@ -69,6 +68,7 @@ from airflow_samza.prepare.state_starts import former_names
 from airflow_samza.prepare.unchanged import with_writer_of_state
 from airflow_samza.records import plain
 from airflow_samza.runs.records.run_plan import SIDE_INPUT, STAGED, BoundStream, RunPlan
+from airflow_samza.runs.records.state_meaning import INPUT
 from airflow_samza.runs.state_history.state_changes import (
     changed_inputs,
     changed_state,
@@ -198,7 +198,7 @@ def plan_with_counts(draft: Draft) -> Draft:
     pinned = version.plan if version is not None and lies_by_partitions(version) else None
     plan = ExecutionPlanner({}, counts, kinds, places).plan(spec, pinned=pinned)
     plan = with_writer_of_state(draft.files, plan, version, draft.request.application)
-    raise_all(reject_shared_outputs(spec, plan, {stream_id: kinds[stream_id] for stream_id in spec.outputs}))
+    raise_all([*reject_shared_outputs(spec, plan, {stream_id: kinds[stream_id] for stream_id in spec.outputs})])
     return draft.with_run(
         plan=plan, streams={name: with_plan(bound, plan) for name, bound in draft.run.streams.items()}
     )
@@ -208,7 +208,7 @@ def compare_inputs(draft: Draft) -> Draft:
     """Reject inputs that are not those of which the state says how far they were read."""
     spec, run, version = draft.spec, draft.run, draft.version
     inputs = input_meanings(spec, run.streams, run.systems, draft.systems) if carries_state(spec) else {}
-    meanings = meanings_by_key(inputs)
+    meanings = {f"{INPUT}{stream_id}": meaning for stream_id, meaning in inputs.items()}
     raise_all(reject_dropped_but_declared(meanings, spec.dropped, spec.name))
     if version is not None:
         raise_all(changed_inputs(version, inputs, renamed_inputs(spec, version), spec.dropped, spec.name))
@@ -230,7 +230,7 @@ def fix_ranges(draft: Draft) -> Draft:
             for name, bound in in_turn
         }
     streams = {name: ranges[name] for name in draft.run.streams}
-    raise_all(reject_cut_files(spec, streams))
+    raise_all([*reject_cut_files(spec, streams)])
     tables = {table_id: plain(pinned) for table_id, pinned in side_inputs.tables.items()}
     for pinned in tables.values():
         if not pinned["numbers"]:

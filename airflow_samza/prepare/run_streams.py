@@ -8,7 +8,7 @@ would read.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from airflow_samza.application.application import ApplicationSpec
@@ -307,27 +307,23 @@ def _wrong(spec: ApplicationSpec, stream: BoundStream, kind: str, system: System
     return []
 
 
-def reject_cut_files(spec: ApplicationSpec, streams: Mapping[str, BoundStream]) -> list[PlanError]:
-    """Return an error for each operator with ``assume_partitioned_by`` that reads a file in several partitions."""
-    errors: list[PlanError] = []
+def reject_cut_files(spec: ApplicationSpec, streams: Mapping[str, BoundStream]) -> Iterator[PlanError]:
+    """Yield an error for each operator with ``assume_partitioned_by`` that reads a file in several partitions."""
     for op in spec.operators:
         if not isinstance(op, KeyedSpec) or not op.assume_partitioned_by:
             continue
         for stream_id in streams_arriving(op):
             path = _file_in_parts(streams[stream_id].slice or {}) if stream_id in spec.inputs else None
             if path is not None:
-                errors.append(
-                    PartitioningMismatch(
-                        f"{operator_label(op)} has assume_partitioned_by=, and several partitions read parts of the "
-                        f"file {path} of {stream_id!r}: the rows of one key may lie in several of them.",
-                        hint=f"{partition_before(op.key)}; or give {stream_id!r} fewer partitions, or smaller files.",
-                        operator=op.op_id,
-                        key=op.key,
-                        stream=stream_id,
-                        location=str(op.location) if op.location else None,
-                    )
+                yield PartitioningMismatch(
+                    f"{operator_label(op)} has assume_partitioned_by=, and several partitions read parts of the "
+                    f"file {path} of {stream_id!r}: the rows of one key may lie in several of them.",
+                    hint=f"{partition_before(op.key)}; or give {stream_id!r} fewer partitions, or smaller files.",
+                    operator=op.op_id,
+                    key=op.key,
+                    stream=stream_id,
+                    location=str(op.location) if op.location else None,
                 )
-    return errors
 
 
 def _file_in_parts(slice_: Mapping[str, Any]) -> str | None:

@@ -6,7 +6,7 @@ C10). The plan step and the stage runner fix them, and so does Spark's source of
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from airflow_samza.application.application import ApplicationSpec
@@ -39,30 +39,24 @@ def check_names(spec: ApplicationSpec, sections: Mapping[str, str]) -> None:
             )
 
 
-def reject_shared_outputs(spec: ApplicationSpec, plan: ExecutionPlan, kinds: Mapping[str, str]) -> list[PlanError]:
-    """Return the errors for shared outputs of several stages, or in a system without control messages."""
-    errors: list[PlanError] = []
+def reject_shared_outputs(spec: ApplicationSpec, plan: ExecutionPlan, kinds: Mapping[str, str]) -> Iterator[PlanError]:
+    """Yield the errors for shared outputs of several stages, or in a system without control messages."""
     for stream_id, stream in spec.outputs.items():
         writers = [stage.stage_id for stage in plan.stages if stream_id in stage.outputs]
         if stream.shared and len(writers) > 1:
-            errors.append(
-                UnsupportedShape(
-                    f"The shared output {stream_id!r} is written by {len(writers)} stages ({', '.join(writers)}): "
-                    "nobody could end it.",
-                    hint="Merge the streams before, behind a partition_by, or write two shared outputs.",
-                    stream=stream_id,
-                )
+            yield UnsupportedShape(
+                f"The shared output {stream_id!r} is written by {len(writers)} stages ({', '.join(writers)}): "
+                "nobody could end it.",
+                hint="Merge the streams before, behind a partition_by, or write two shared outputs.",
+                stream=stream_id,
             )
         if stream.shared and not traits_of(kinds[stream_id]).carries_control:
-            errors.append(
-                UnsupportedShape(
-                    f"The shared output {stream_id!r} is in a system of kind {kinds[stream_id]}, where no "
-                    "end-of-stream can be written.",
-                    hint="Put it into a system of kind log.",
-                    stream=stream_id,
-                )
+            yield UnsupportedShape(
+                f"The shared output {stream_id!r} is in a system of kind {kinds[stream_id]}, where no "
+                "end-of-stream can be written.",
+                hint="Put it into a system of kind log.",
+                stream=stream_id,
             )
-    return errors
 
 
 def section_slice(

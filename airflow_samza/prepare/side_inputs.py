@@ -87,15 +87,13 @@ def keeps_no_versions(table: str, system: str, kind: str) -> PushError:
 
 def check_pushes(
     spec: ApplicationSpec, bound: Mapping[str, BoundStream], kept: Mapping[str, Mapping[str, Any]]
-) -> list[SamzaError]:
-    """Return the errors of pushed tables that lie where no versions are kept."""
-    errors: list[SamzaError] = []
+) -> Iterator[SamzaError]:
+    """Yield the errors of pushed tables that lie where no versions are kept."""
     for table in spec.tables.values():
         stream = bound.get(push_stream(table) or "")
         kind = "" if stream is None else str(kept[stream.system]["kind"])
         if stream is not None and not traits_of(kind).keeps_versions:
-            errors.append(keeps_no_versions(table.table_id, stream.system, kind))
-    return errors
+            yield keeps_no_versions(table.table_id, stream.system, kind)
 
 
 class SideInputSlices:
@@ -199,22 +197,16 @@ def _reject_half_pushed(table: TableDescriptor, stream: BoundStream, system: Sys
 
 def pin_versions(files: Filesystem, run: RunPlan) -> None:
     """Keep the versions that a run reads until it is closed."""
+    reader = f"{run.application}/{run.run_id}"
     for pinned in run.tables.values():
         stream = run.side_input(pinned["stream_id"])
-        version = table_versions.pin(
-            files, stream.system, stream.spec.name, pinned["number"], f"{run.application}/{run.run_id}"
-        )
+        version = table_versions.pin(files, stream.system, stream.spec.name, pinned["number"], reader)
         slice_ = stream.slice or {}
-        _pin_history(files, stream, f"{run.application}/{run.run_id}")
+        for described in slice_.get(HISTORY, ()):  # all versions that are read as of event times
+            former = table_versions.pin(files, stream.system, stream.spec.name, int(described["number"]), reader)
+            if not may_be_read(former, described):
+                raise _given_up(former)
         if not version.may_be_read(slice_):
-            raise _given_up(version)
-
-
-def _pin_history(files: Filesystem, stream: BoundStream, reader: str) -> None:
-    """Keep all versions that are read as of event times."""
-    for described in (stream.slice or {}).get(HISTORY, ()):
-        version = table_versions.pin(files, stream.system, stream.spec.name, int(described["number"]), reader)
-        if not may_be_read(version, described):
             raise _given_up(version)
 
 

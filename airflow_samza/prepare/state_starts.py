@@ -161,29 +161,26 @@ def _checkpoint(
     if not left.checkpoints:
         return None
     present = {former: name for name, former in names.items()}
-    operators: dict[str, Mapping[str, Any]] = {}
-    offsets: dict[str, Mapping[int, int]] = {}
-    sources: dict[str, Mapping[int, Any]] = {}
-    marks: dict[tuple[str, int], Mapping[str, Any]] = {}
-    silences: dict[tuple[str, int], Mapping[str, Any]] = {}
-    for checkpoint in checkpoints:
-        for op_id, progress in checkpoint.operators.items():
-            operators.setdefault(present.get(op_id, op_id), _renamed(progress, present))
-        for stream_id in checkpoint.offsets.keys() & counted:
-            offsets.setdefault(stream_id, checkpoint.offsets[stream_id])
-        for stream_id in checkpoint.sources:
-            sources.setdefault(stream_id, checkpoint.sources[stream_id])
-        for entry in checkpoint.control.get("watermarks", ()):
-            marks.setdefault((entry["stream"], entry["partition"]), entry)
-        for entry in checkpoint.heard.get("watermarks", ()):
-            silences.setdefault((entry["stream"], entry["partition"]), entry)
+    last_first = checkpoints[::-1]  # of a mapping the last word counts
+    operators = {
+        present.get(op_id, op_id): _renamed(progress, present)
+        for checkpoint in last_first
+        for op_id, progress in checkpoint.operators.items()
+    }
+    offsets = {name: read for each in last_first for name, read in each.offsets.items() if name in counted}
     return TaskCheckpoint(
         offsets=dict(sorted(offsets.items())),
-        control={"watermarks": list(marks.values())},
-        heard={"watermarks": list(silences.values())},
-        sources=sources,
+        control={"watermarks": _by_partition(each.control for each in last_first)},
+        heard={"watermarks": _by_partition(each.heard for each in last_first)},
+        sources={name: source for each in last_first for name, source in each.sources.items()},
         operators={op_id: progress for op_id, progress in operators.items() if op_id in stage.operators},
     )
+
+
+def _by_partition(parts: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return one entry for each partition of which parts of checkpoints have watermarks: the last one's."""
+    entries = (entry for part in parts for entry in part.get("watermarks", ()))
+    return list({(entry["stream"], entry["partition"]): entry for entry in entries}.values())
 
 
 def _renamed(progress: Mapping[str, Any], present: Mapping[str, str]) -> dict[str, Any]:

@@ -7,8 +7,9 @@ root are told apart: at a run on record, and at a state that the other one has w
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from itertools import islice
 
 from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.loader import names_the_same
@@ -62,7 +63,7 @@ def changed(run: RunPlan, reasons: tuple[str, ...], hint: str) -> PlanChanged:
 
 def reject_other_options(run: RunPlan, request: RunRequest) -> None:
     """Raise ConfigError when a run that was planned with other options is to go on."""
-    for option, planned, now in other_options(run, request)[:1]:
+    for option, planned, now in islice(other_options(run, request), 1):
         flag, _, key = option.partition(" ")
         raise ConfigError(
             f"The run {run.run_id!r} of {run.application!r} was planned with other options: {option} was {planned}, "
@@ -82,27 +83,25 @@ def reject_other_config(run: RunPlan, config: Mapping[str, str], hint: str = PLA
             raise changed(run, (f"{key} was {then} and is {now}",), hint)
 
 
-def other_options(run: RunPlan, request: RunRequest) -> list[tuple[str, str, str]]:
-    """Return the options in which a request differs from that of the plan: flag, text then, and text now.
+def other_options(run: RunPlan, request: RunRequest) -> Iterator[tuple[str, str, str]]:
+    """Yield the options in which a request differs from that of the plan: flag, text then, and text now.
 
     An option that has its default is not given, and keeps what the plan has; ``--config`` is always given, as a whole.
     """
     now = request.options()
     defaults = RunRequest(request.application, request.run_id).options()
-    differing = []
     for option in option_fields():
         flag, whole = option.metadata["flag"], option.metadata["whole"]
         requested, planned = now[option.name], run.options.get(option.name)
         if not isinstance(requested, Mapping):
             if requested not in (defaults[option.name], planned):
-                differing.append((flag, str(planned or "not set"), str(requested)))
+                yield flag, str(planned or "not set"), str(requested)
             continue
         before = planned or {}
         for key in sorted({*requested, *(before if whole else ())}):
             if before.get(key) != requested.get(key):
                 former, new = (_shown(key, values.get(key), quoted=whole) for values in (before, requested))
-                differing.append((f"{flag} {key}", former, new))
-    return differing
+                yield f"{flag} {key}", former, new
 
 
 def _shown(key: str, value: str | None, *, quoted: bool) -> str:

@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from airflow_samza.errors import ExpectationFailed, StageLost
+from airflow_samza.grouping import grouped
 from airflow_samza.planner.wording import operator_title
 from airflow_samza.runs.expectations import judge, note_published
 from airflow_samza.runs.failpoints import reach
@@ -281,12 +282,9 @@ def _tell_read(systems: Mapping[str, System], run_plan: RunPlan, intent: Intent,
     if run_plan.compares is not None:
         return
     for bound, system in run_plan.outside(intent.inputs, systems, TellsWhatIsRead):
-        read: dict[int, int] = {}
-        for manifest in manifests:
-            for partition, offset in manifest.next_offsets.get(bound.stream_id, {}).items():
-                read[partition] = min(offset, read.get(partition, offset))  # of a broadcast the slowest task counts
-        if read:
-            system.tell_read(bound.spec, read)
+        read = grouped(reached for one in manifests for reached in one.next_offsets.get(bound.stream_id, {}).items())
+        if read:  # of a broadcast the slowest task counts
+            system.tell_read(bound.spec, {partition: min(offsets) for partition, offsets in read.items()})
 
 
 def end_stage(
@@ -357,7 +355,7 @@ def _result(
         epochs=totals.epochs,
         requests=requests.take(),
         ran=ran,
-        warnings=key_warnings(run_plan.plan, intent.stage, totals.facts),
+        warnings=tuple(key_warnings(run_plan.plan, intent.stage, totals.facts)),
     )
 
 

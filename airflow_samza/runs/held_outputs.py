@@ -22,14 +22,14 @@ from airflow_samza.runs.failpoints import reach
 from airflow_samza.runs.finish import output_stream, publish_epoch
 from airflow_samza.runs.records.epoch_records import Commit, Intent, read_manifests
 from airflow_samza.runs.records.folders import (
-    RunFolder,
     StageFolder,
     adopt,
     must_read,
     numbers,
     read_fixed,
+    run_folders,
 )
-from airflow_samza.runs.records.names import Generation, safe
+from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan, newest_plan
 from airflow_samza.runs.records.stage_result import VERSIONS, OutputResult, StageResult
 from airflow_samza.runs.stages.newest_stages import finished_result
@@ -265,8 +265,8 @@ def _reject_before_older(files: Filesystem, run: RunPlan, outputs: list[HeldOutp
     upserted = {one.stream_id for one in outputs if (MODE, UPSERT) in run.stream(one.stream_id).spec.options}
     if run.state is None or run.state.source is not None or not upserted:
         return
-    for run_id in files.list(f"runs/{safe(run.application)}"):
-        other = newest_plan(files, RunFolder(run.application, run_id))
+    for folder in run_folders(files, run.application):
+        other = newest_plan(files, folder)
         if other is None or other.state is None or other.state.source is not None or other.app_id != run.app_id:
             continue
         if other.state.version >= run.state.version or not other.approvals:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+from airflow_samza.engine.runner_records import AttemptState
 from airflow_samza.runs.records.spans import Stopwatch
 from airflow_samza.runs.stages.stage_runners import StageRequest
 from airflow_samza.runs.stages.stage_state import StageHandle, StageProgress
@@ -32,12 +33,11 @@ class Session(DriverSession):
         return True
 
 
-class Attempt:
+class Attempt(AttemptState):
     """An attempt that is wanted until it is cancelled; it keeps the progress that it is told."""
 
-    group = "group"
-
     def __init__(self, handle: StageHandle) -> None:
+        self.group = "group"
         self.handle = handle
         self.request = StageRequest(handle.stage_id, str(handle.generation), handle.attempt)
         self.watch = Stopwatch(handle.attempt)

@@ -16,6 +16,7 @@ from typing import Any
 from airflow_samza.application.operator_specs import TransformSpec
 from airflow_samza.config import Config
 from airflow_samza.errors import SamzaError
+from airflow_samza.grouping import grouped
 from airflow_samza.runs.progress.run_list import RunEntry, newest_runs, plan_of, run_state
 from airflow_samza.runs.records.folders import numbers, read_report
 from airflow_samza.runs.records.run_plan import SIDE_INPUT, RunPlan
@@ -226,23 +227,16 @@ def _amount(stream_id: str, system: str, kind: str, slice_: Mapping[str, Any]) -
 
 def _cost(files: Filesystem, former_run: RunEntry) -> RunCost:
     run = plan_of(files, former_run)
-    results: dict[str, StageResult] = {}
-    for stage in run.plan.stages:
-        result = finished_result(files, run, stage.stage_id)
-        if result is not None:
-            results[stage.stage_id] = result
-    rows: dict[str, int] = {}
-    for result in results.values():
-        for output in result.outputs:
-            if not output.own:
-                rows[output.stream_id] = rows.get(output.stream_id, 0) + output.messages
+    found = (finished_result(files, run, stage.stage_id) for stage in run.plan.stages)
+    results = [result for result in found if result is not None]
+    written = grouped((out.stream_id, out.messages) for one in results for out in one.outputs if not out.own)
     return RunCost(
         run.run_id,
         run.interval,
         run_state(files, former_run.folder),
-        run_seconds(run, list(results.values())) if len(results) == len(run.plan.stages) else None,
-        sum(result.task_seconds for result in results.values()),
-        rows,
+        run_seconds(run, results) if len(results) == len(run.plan.stages) else None,
+        sum(result.task_seconds for result in results),
+        {stream_id: sum(messages) for stream_id, messages in written.items()},
         amounts(run),
         former_run.origin.dag_id,
         former_run.origin.run_id,

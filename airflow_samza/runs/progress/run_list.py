@@ -181,21 +181,25 @@ def newest_not_planned(
     return None
 
 
-def active_runs(
+def runs_on(
     files: Filesystem, application: str, run_id: str | None = None, dag_id: str | None = None
-) -> list[RunPlan]:
-    """The runs of an application that are on and whose stages run at the same time, newest first.
+) -> Iterator[RunPlan]:
+    """Yield the runs of an application that are on, newest first.
 
     ``run_id`` (the run's own, or Airflow's) and ``dag_id`` narrow the choice.
     """
-    active = []
     for run in newest_runs(files, application):
-        if run.closed or not run.is_asked_for(run_id, dag_id):
-            continue
-        plan = plan_of(files, run)
-        if plan.stages_run_concurrently and not is_over(files, plan):
-            active.append(plan)
-    return active
+        if not run.closed and run.is_asked_for(run_id, dag_id):
+            plan = plan_of(files, run)
+            if not is_over(files, plan):
+                yield plan
+
+
+def active_runs(
+    files: Filesystem, application: str, run_id: str | None = None, dag_id: str | None = None
+) -> list[RunPlan]:
+    """The runs of an application that are on and whose stages run at the same time, newest first."""
+    return [run for run in runs_on(files, application, run_id, dag_id) if run.stages_run_concurrently]
 
 
 def note_origin(files: Filesystem, folder: RunFolder, origin: Mapping[str, str]) -> None:

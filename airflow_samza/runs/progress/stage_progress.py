@@ -7,7 +7,7 @@ and triggers ask it; the command line prints it.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -130,14 +130,14 @@ def stage_progress(
             bytes_written=summed(totals.written, "bytes"),
             **_of_messages(run, stage_id, totals.read, totals.sent, seconds),
             **_of_facts(totals.facts),
-            warnings=key_warnings(run.plan, stage_id, totals.facts),
+            warnings=tuple(key_warnings(run.plan, stage_id, totals.facts)),
             expectations=_expectations(files, folder, committed, status),
         )
     return replace(
         report,
-        partitions=_partitions(heads, run, stage_id, intent, task_facts),
+        partitions=tuple(_partitions(heads, run, stage_id, intent, task_facts)),
         tables=_tables(files, run, intent),
-        side_inputs=_side_inputs(heads, run, stage_id, _committed_intent(files, folder, intent, committed)),
+        side_inputs=tuple(_side_inputs(heads, run, stage_id, _committed_intent(files, folder, intent, committed))),
     )
 
 
@@ -274,9 +274,8 @@ def _committed_intent(
     return read(files, folder.intent(committed.epoch), Intent)
 
 
-def _side_inputs(heads: Heads, run: RunPlan, stage_id: str, intent: Intent | None) -> tuple[PartitionProgress, ...]:
-    """The partitions of the side inputs that a run follows; of pushed tables versions are told instead."""
-    side_inputs = []
+def _side_inputs(heads: Heads, run: RunPlan, stage_id: str, intent: Intent | None) -> Iterator[PartitionProgress]:
+    """Yield the partitions of the side inputs that a run follows; of pushed tables versions are told instead."""
     for stream_id in run.plan.stage(stage_id).side_inputs if run.mode == CONTINUOUS else ():
         bound = run.side_input(stream_id)
         read_now = intent.side_inputs.get(stream_id) if intent is not None else None
@@ -288,8 +287,7 @@ def _side_inputs(heads: Heads, run: RunPlan, stage_id: str, intent: Intent | Non
         for partition, (begin, end) in enumerate(ranges):
             head = max(int(now[partition] or 0), int(end)) if partition < len(now) else None
             held = int(begin) if intent is None else int(end)
-            side_inputs.append(PartitionProgress(stream_id, partition, held, head, int(begin)))
-    return tuple(side_inputs)
+            yield PartitionProgress(stream_id, partition, held, head, int(begin))
 
 
 class _OfLate(NamedTuple):
@@ -339,9 +337,8 @@ def _publishing(intent: Intent, committed: Commit, late: _OfLate, at: float) -> 
 
 def _partitions(
     heads: Heads, run: RunPlan, stage_id: str, intent: Intent, tasks: Iterable[TaskFacts]
-) -> tuple[PartitionProgress, ...]:
+) -> Iterator[PartitionProgress]:
     reached = grouped(((one.stream_id, one.partition), one) for task in tasks for one in task.reached)
-    partitions = []
     for stream_id in run.plan.stage(stage_id).inputs:
         expected = ends_expected(run, stream_id)
         begins = [int(begin) for begin, _ in (intent.inputs[stream_id].slice or {}).get("offsets") or ()]
@@ -355,20 +352,17 @@ def _partitions(
             offset = min((one.offset for one in read_to), default=begin)
             ended = bool(read_to) and all(one.ended for one in read_to)
             watermarks = [one.watermark for one in read_to if one.watermark is not None]
-            partitions.append(
-                PartitionProgress(
-                    stream_id=stream_id,
-                    partition=partition,
-                    offset=None if head is None else head if ended else min(offset, head),
-                    head=head,
-                    begin=firsts[partition] if partition < len(firsts) else begin,
-                    watermark=min(watermarks, default=None) if len(watermarks) == len(read_to) else None,
-                    ends=expected if ended else min((one.ends for one in read_to), default=0),
-                    ends_expected=expected,
-                    ended=ended,
-                )
+            yield PartitionProgress(
+                stream_id=stream_id,
+                partition=partition,
+                offset=None if head is None else head if ended else min(offset, head),
+                head=head,
+                begin=firsts[partition] if partition < len(firsts) else begin,
+                watermark=min(watermarks, default=None) if len(watermarks) == len(read_to) else None,
+                ends=expected if ended else min((one.ends for one in read_to), default=0),
+                ends_expected=expected,
+                ended=ended,
             )
-    return tuple(partitions)
 
 
 def ends_expected(run: RunPlan, stream_id: str) -> int:

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from airflow_samza.runs.progress.run_list import newest_runs, plan_of
+from airflow_samza.runs.progress.run_list import runs_on
 from airflow_samza.runs.records.epoch_records import newest_intent
 from airflow_samza.runs.records.run_plan import RunPlan
-from airflow_samza.runs.stages.newest_stages import is_over, newest_handle
+from airflow_samza.runs.stages.newest_stages import newest_handle
 from airflow_samza.runs.tables.versions import number_read
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 
@@ -55,14 +55,11 @@ class Readers:
 def freshness(files: Filesystem, expected: Freshness) -> Readers:
     """Return the versions that the readers of a table have now."""
     numbers: dict[str, int] = {}
-    for run in newest_runs(files, expected.application):
-        if run.closed:
-            continue
-        plan = plan_of(files, run)
-        stages = [stage.stage_id for stage in plan.plan.stages if expected.stream_id in stage.side_inputs]
-        if stages and not is_over(files, plan):
+    for run in runs_on(files, expected.application):
+        stages = [stage.stage_id for stage in run.plan.stages if expected.stream_id in stage.side_inputs]
+        if stages:
             numbers[run.run_id] = min(
-                number_read(files, expected.system, expected.topic, _slice(files, plan, stage_id, expected.stream_id))
+                number_read(files, expected.system, expected.topic, _slice(files, run, stage_id, expected.stream_id))
                 for stage_id in stages
             )
     return Readers(expected.number, expected.least, numbers)

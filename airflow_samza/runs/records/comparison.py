@@ -45,18 +45,16 @@ class OutputComparison:
         return not (rows or self.columns_new or self.columns_gone or self.types or self.only_in)
 
     @property
-    def column_texts(self) -> list[str]:
-        """Texts for people: the columns in which rows differ, and those that are not compared."""
-        texts = []
+    def column_texts(self) -> Iterator[str]:
+        """Yield texts for people: the columns in which rows differ, and those that are not compared."""
         if self.columns:
             ordered = sorted(self.columns.items(), key=lambda one: (-one[1], one[0]))
-            texts.append(f"columns that differ: {', '.join(f'{name} ({count:,})' for name, count in ordered)}")
+            yield f"columns that differ: {', '.join(f'{name} ({count:,})' for name, count in ordered)}"
         for names, word in ((self.columns_new, "new"), (self.columns_gone, "gone")):
             if names:
-                texts.append(f"columns that are {word}: {', '.join(names)}")
+                yield f"columns that are {word}: {', '.join(names)}"
         for name, (before, after) in self.types.items():
-            texts.append(f"column {name}: {before}, and now {after}; its values are not compared")
-        return texts
+            yield f"column {name}: {before}, and now {after}; its values are not compared"
 
 
 @durable("comparison of a run", reports=True)

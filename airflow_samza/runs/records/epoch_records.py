@@ -263,14 +263,8 @@ def read_manifest(files: Filesystem, folder: StageFolder, task: int, epoch: int)
 
 def read_manifests(files: Filesystem, folder: StageFolder, intent: Intent) -> list[Manifest]:
     """All manifests of an epoch in task order; :class:`StageLost` when tasks have left none."""
-    manifests: list[Manifest] = []
-    missing: list[int] = []
-    for task in intent.running:
-        manifest = read_unsynced(files, folder.manifest(intent.epoch, task), Manifest)
-        if manifest is None:
-            missing.append(task)
-        else:
-            manifests.append(manifest)
+    left = {task: read_unsynced(files, folder.manifest(intent.epoch, task), Manifest) for task in intent.running}
+    missing = [task for task, manifest in left.items() if manifest is None]
     if missing:
         raise StageLost(
             f"The stage {intent.stage} (generation {intent.generation}) is not finished: "
@@ -279,6 +273,7 @@ def read_manifests(files: Filesystem, folder: StageFolder, intent: Intent) -> li
             stage=intent.stage,
             generation=intent.generation,
         )
+    manifests = [manifest for manifest in left.values() if manifest is not None]
     if intent.whole and len({manifest.code for manifest in manifests} - {""}) > 1:
         raise StageLost(
             f"Tasks of the stage {intent.stage} (generation {intent.generation}) have run different bodies of its "

@@ -5,7 +5,7 @@ Tasks write them, the finish of an epoch sums them up, and the page shows them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -85,13 +85,12 @@ Results = Mapping[str, tuple[ExpectationResult, ...]]
 """Results of expectations, by the id of the stream."""
 
 
-def result_lines(results: Results) -> list[str]:
-    """Return a line for each expectation, with some of the rows that do not meet it."""
-    lines = []
+def result_lines(results: Results) -> Iterator[str]:
+    """Yield a line for each expectation, with some of the rows that do not meet it."""
     for stream_id, some in results.items():
         for each in some:
-            lines += [f"  {stream_id} {each.text}", *(f"    {sample}" for sample in each.samples)]
-    return lines
+            yield f"  {stream_id} {each.text}"
+            yield from (f"    {sample}" for sample in each.samples)
 
 
 def with_epoch(former: Results, more: Results) -> dict[str, tuple[ExpectationResult, ...]]:

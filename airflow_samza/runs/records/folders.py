@@ -357,3 +357,9 @@ class RunFolder:
     def plan_generations(self, files: Filesystem) -> list[int]:
         """The generations of the plan, oldest first."""
         return numbers(files, self.plans)
+
+
+def run_folders(files: Filesystem, application: str | None = None) -> list[RunFolder]:
+    """Return the folders of the runs of an application (its name), or of all, also of those that have no plan."""
+    names = files.list("runs") if application is None else [safe(application)]
+    return [RunFolder(name, run_id) for name in names for run_id in files.list(f"runs/{name}")]

@@ -326,13 +326,6 @@ class RunPlan:
         """The path of the record that says what a stage's tasks start from (``Intent.start``); None: from nothing."""
         return self.state.starts.get(stage_id) if self.state is not None else None
 
-    def end_of(self, stream_id: str) -> bool | None:
-        """Return how an input ends where its slice does (``InputIntent.end``): False ends a slice only (rule C9).
-
-        None: as its own messages say.
-        """
-        return range_end(self.stream(stream_id).slice or {})
-
     def kept_generation(self, stage_id: str) -> Generation | None:
         """Return the generation of a stage whose result the plan keeps; None where the stage runs."""
         decided = self.reuse.get(stage_id)

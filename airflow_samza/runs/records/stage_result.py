@@ -5,7 +5,7 @@ The finish of a stage makes it; operators, lineage, the page and the command lin
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -194,17 +194,16 @@ def warning_lines(warnings: Iterable[str]) -> list[str]:
     return [f"  ! {warning}" for warning in warnings]
 
 
-def fact_lines(result: StageResult, *, only: tuple[str, ...] = ("",)) -> list[str]:
-    """Return what tasks have counted, and samples of messages that failed; of counts those that begin with ``only``."""
-    lines = []
+def fact_lines(result: StageResult, *, only: tuple[str, ...] = ("",)) -> Iterator[str]:
+    """Yield what tasks have counted, and samples of messages that failed; of counts those that begin with ``only``."""
     for name, value in sorted({**result.task_facts, **gauges(result.task_facts)}.items()):
         if name == GAUGES or name.startswith(KEYED):
             continue
         if isinstance(value, list):
-            lines += [f"  {name.replace('_', ' ')}, for example:", *(f"    {sample}" for sample in value)]
+            yield f"  {name.replace('_', ' ')}, for example:"
+            yield from (f"    {sample}" for sample in value)
         elif value and name.startswith(only):
-            lines.append(f"  {counted(name, value)}" if isinstance(value, int | float) else f"  {name}: {value}")
-    return lines
+            yield f"  {counted(name, value)}" if isinstance(value, int | float) else f"  {name}: {value}"
 
 
 _REQUESTS = "requests_"
@@ -249,21 +248,19 @@ SIDES = ("", ".left", ".right")
 """The ends of the names of counters: of an operator with one input, and of each side of a join of streams."""
 
 
-def key_warnings(plan: ExecutionPlan, stage_id: str, facts: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return a sentence for each keyed input of a stage's operators at which every message lacked its key.
+def key_warnings(plan: ExecutionPlan, stage_id: str, facts: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a sentence for each keyed input of a stage's operators at which every message lacked its key.
 
     ``facts`` are the counts of its tasks, added up.
     """
-    warnings = []
     for operator in map(plan.operator, plan.stage(stage_id).operators):
         for side in SIDES:
             messages = facts.get(f"{KEYED}{operator.op_id}{side}", 0)
             if messages and messages == facts.get(f"{WITHOUT_KEY}{operator.op_id}{side}"):
                 all_of = f"All {messages:,} messages" if messages > 1 else "The only message"
-                warnings.append(
+                yield (
                     f"{all_of} {f'of the {side[1:]} side ' if side else ''}at {operator_title(operator)} of the stage "
                     f"{stage_names(plan)[stage_id]} had null in the key ({dict(operator.details).get('key', '')}): a "
                     "field may have another name in the data than in the schema, which reads it as null. Compare both; "
                     "or, if keys may be null, leave such messages out before."
                 )
-    return tuple(warnings)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import platform
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -263,15 +263,13 @@ def all_runners(files: Filesystem, run: RunFolder) -> list[RunnerFolder]:
     ]
 
 
-def existing_processes(files: Filesystem, run: RunFolder) -> list[tuple[str, int]]:
-    """Host and process id of each runner of a run that lives, or is there and gives no sign of life."""
-    alive = []
+def existing_processes(files: Filesystem, run: RunFolder) -> Iterator[tuple[str, int]]:
+    """Yield host and process id of each runner of a run that lives, or is there and gives no sign of life."""
     for runner in all_runners(files, run):
         who = runner.who(files) or {}
         exists = liveness.process_is_there(who)
         if exists or (exists is None and runner.is_alive(files)):
-            alive.append((str(who.get("host")), int(who.get("pid", 0))))
-    return alive
+            yield str(who.get("host")), int(who.get("pid", 0))
 
 
 def claim_runner(files: Filesystem, run: RunFolder, key: str, warm: str = "") -> RunnerFolder | None:

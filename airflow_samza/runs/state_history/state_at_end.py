@@ -63,13 +63,13 @@ def leave_state(files: Filesystem, run: RunPlan) -> Version | None:
         left = finished_version(files, history, lease)
         if left is not None:
             return left
-        left = _version(files, history, run, lease.head + 1, history.version_files(lease.fence))
+        left = _version(files, run, lease.head + 1, run.state.version, history.version_files(lease.fence))
         if left is None:
             return None
         standing = commit_version(files, history, lease, left)
         expire(files, history, run.state.keep)
         return standing
-    left = _version(files, history, run, 0, history.own_files(run.run_id, run.generation))
+    left = _version(files, run, 0, run.state.version, history.own_files(run.run_id, run.generation))
     if left is None:
         return None
     standing = adopt(files, history.own_state(run.run_id, run.generation), left)
@@ -78,8 +78,7 @@ def leave_state(files: Filesystem, run: RunPlan) -> Version | None:
     return standing
 
 
-def _version(files: Filesystem, history: StateHistory, run: RunPlan, number: int, folder: str) -> Version | None:
-    assert run.state is not None
+def _version(files: Filesystem, run: RunPlan, number: int, parent: int, folder: str) -> Version | None:
     finished = [finished_stage(files, run, stage.stage_id) for stage in run.plan.stages]
     handles = {handle.stage_id: handle for handle in finished if handle is not None}
     if len(handles) < len(finished):
@@ -93,7 +92,7 @@ def _version(files: Filesystem, history: StateHistory, run: RunPlan, number: int
     reach("state-after-files")
     return Version(
         number=number,
-        parent=run.state.version,
+        parent=parent,
         run=run.run_id,
         plan_generation=run.generation,
         plan=run.plan,

@@ -15,13 +15,13 @@ from dataclasses import dataclass, field
 
 from airflow_samza.errors import SamzaError
 from airflow_samza.runs.held_outputs import has_open_outputs
-from airflow_samza.runs.records.folders import RunFolder, read, read_report
+from airflow_samza.runs.records.folders import RunFolder, read, read_report, run_folders
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.run_ends import RunEnd
 from airflow_samza.runs.stages.stage_runners import all_runners
 from airflow_samza.runs.state_history.folder import StateHistory
 from airflow_samza.runs.state_history.lease import is_free, newest_lease
-from airflow_samza.runs.state_history.versions import Version, all_versions, newest_versions
+from airflow_samza.runs.state_history.versions import all_versions, newest_versions
 from airflow_samza.runs.upkeep.topic_expiry import Slimmed, expiry, topics_there
 from airflow_samza.runs.upkeep.waiting_output import waiting_output
 from airflow_samza.systems.capabilities import HasSections
@@ -42,23 +42,18 @@ class UnreadOutputs:
     """The positions of all applications that carry state, as of their newest versions."""
 
     def __init__(self, files: Filesystem) -> None:
-        self._files = files
         self._readers: dict[str, list[_Reader]] = {}
         self._written: dict[str, Mapping[str, tuple[int, ...]]] = {}
         for version in newest_versions(files):
-            self._take(version)
-
-    def _take(self, version: Version) -> None:
-        application = version.plan.application
-        plan = read(self._files, RunFolder(application, version.run).plan(version.plan_generation), RunPlan)
-        for stream_id, stream in plan.streams.items() if plan is not None else ():
-            if stream.role != "input" or stream_id not in version.offsets:
-                continue
-            marks = version.sections.get(stream_id) if "sections" in (stream.slice or {}) else None
-            read_ = frozenset(mark.rpartition("@")[0] for mark in marks) if marks is not None else None
-            self._readers.setdefault(stream.spec.name, []).append(
-                _Reader(application, read_, version.offsets[stream_id])
-            )
+            application = version.plan.application
+            plan = read(files, RunFolder(application, version.run).plan(version.plan_generation), RunPlan)
+            for stream_id, stream in plan.streams.items() if plan is not None else ():
+                if stream.role != "input" or stream_id not in version.offsets:
+                    continue
+                marks = version.sections.get(stream_id) if "sections" in (stream.slice or {}) else None
+                read_ = frozenset(mark.rpartition("@")[0] for mark in marks) if marks is not None else None
+                reader = _Reader(application, read_, version.offsets[stream_id])
+                self._readers.setdefault(stream.spec.name, []).append(reader)
 
     def reader(self, run: RunPlan, systems: Mapping[str, System]) -> str | None:
         """Return an application that has not read all that a run wrote to a topic of which it reads, if any."""
@@ -147,8 +142,7 @@ def over_runs(files: Filesystem, application: str, now: float | None = None) -> 
     """The runs of an application (its folder's name) that are over, newest first; their plans are not loaded."""
     now = time.time() if now is None else now
     over = []
-    for run_id in files.list(f"runs/{application}"):
-        folder = RunFolder(application, run_id)
+    for folder in run_folders(files, application):
         with suppress(SamzaError):  # what is damaged stays for fsck
             slim = _slim(files, folder)
             if slim is not None:  # most are
@@ -185,11 +179,8 @@ class Reasons:
         self._states: dict[str, Mapping[str, str]] = {}
         self._unread: UnreadOutputs | None = None
 
-    def of(self, run: OverRun) -> str | None:
-        """Return why a run stays, as the end of "it stays because …"; None when it may go."""
-        return next(self._of(run), None)
-
-    def _of(self, run: OverRun) -> Iterator[str]:
+    def of(self, run: OverRun) -> Iterator[str]:
+        """Yield why a run stays, as ends of "it stays because …"; nothing when it may go."""
         if not run.plans:
             return
         for plan in run.plans:

@@ -14,7 +14,7 @@ from airflow_samza.application.descriptors import StreamRole
 from airflow_samza.errors import SamzaError
 from airflow_samza.runs.held_outputs import has_open_outputs
 from airflow_samza.runs.records.epoch_records import Commit
-from airflow_samza.runs.records.folders import RunFolder, StageFolder, newest, read
+from airflow_samza.runs.records.folders import RunFolder, StageFolder, newest, read, run_folders
 from airflow_samza.runs.records.names import writer_name
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.upkeep.kept_runs import SystemsOf, load_plans, over_since
@@ -182,8 +182,8 @@ def unnamed_partials(files: Filesystem, applications: Iterable[str], folders: It
         plans = [
             plan
             for application in applications
-            for run_id in files.list(f"runs/{application}")
-            for plan in load_plans(files, RunFolder(application, run_id))
+            for folder in run_folders(files, application)
+            for plan in load_plans(files, folder)
         ]
         kept = (each for plan in plans for each in plan.kept_results())
         named = {f"{each['folder']}/{name}" for each in kept for names in each["names"] for name in names if name}
@@ -200,12 +200,3 @@ def _unnamed(files: Filesystem, folder: str, meanings: set[str], named: set[str]
     for name in files.list(folder):
         if f"{folder}/{name.rpartition('-')[0]}" not in named:
             yield f"{folder}/{name}"
-
-
-def delete_partials(files: Filesystem, paths: Iterable[str]) -> None:
-    """Delete folders and files of partial results: who misses one computes it again."""
-    for path in paths:
-        if path.endswith(".arrow"):
-            files.delete(path)
-        else:
-            files.delete_tree(path)

@@ -18,7 +18,6 @@ from typing import TypeVar
 from airflow_samza.errors import SamzaError, StorageFull, TopicError
 from airflow_samza.runs.records.folders import RunFolder, numbers, read, replace as write
 from airflow_samza.runs.records.names import safe
-from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.stage_runners import all_runners
 from airflow_samza.runs.state_history.folder import StateHistory
 from airflow_samza.runs.state_history.lease import Ended
@@ -28,7 +27,6 @@ from airflow_samza.runs.upkeep.kept_runs import OverRun, Reasons, SystemsOf, loa
 from airflow_samza.runs.upkeep.output_sweep import (
     PARTIALS,
     SweptTable,
-    delete_partials,
     folders_of,
     sweep_outputs,
     unnamed_partials,
@@ -95,24 +93,21 @@ def sweep_application(
             going = files.exists(run.folder.removing)
             run = replace(run, plans=load_plans(files, run.folder))
             if going or is_old:
-                why = None if going else reasons.of(run)
+                why = None if going else next(reasons.of(run), None)
                 if why is None:
                     partials |= folders_of(run.plans)
                     _remove_run(files, systems_of, run, now, swept, dry=dry)
                     continue
                 swept.kept[f"{name}/{run.folder.run_id}"] = why
             slim_run(files, systems_of, run, now, swept, dry=dry)
-            histories.update(_histories(run.plans))
+            histories.update(StateHistory(p.application, p.app_id).path for p in run.plans if p.state is not None)
         except SamzaError as error:  # the others need not wait until this one is repaired
             full = isinstance(error, StorageFull)
             what = "not all of it can be deleted on a full disk" if full else "it cannot be looked at"
             swept.kept[f"{name}/{run.folder.run_id}"] = f"{what}: {error.sentence.removesuffix('.')}"
     for history in sorted(histories):
-        for path in orphaned_state(files, history):
-            swept.leftovers.append(path)
-            if not dry:
-                files.delete_tree(path)
-    _sweep_partials(files, [name], partials, swept, dry=dry)
+        _delete_leftovers(files, orphaned_state(files, history), swept, dry=dry)
+    _delete_leftovers(files, unnamed_partials(files, [name], partials), swept, dry=dry)
     if not dry:
         empty_trash(files, now)
         if runs:
@@ -120,13 +115,13 @@ def sweep_application(
     return swept
 
 
-def _sweep_partials(
-    files: Filesystem, applications: Sequence[str], folders: Iterable[str], swept: SweptRuns, *, dry: bool
-) -> None:
-    paths = [path for path in unnamed_partials(files, applications, folders) if path not in swept.leftovers]
-    swept.leftovers.extend(paths)
-    if not dry:
-        delete_partials(files, paths)
+def _delete_leftovers(files: Filesystem, paths: Iterable[str], swept: SweptRuns, *, dry: bool) -> None:
+    """Delete folders, and files of partial results, that nobody needs; what was found before is gone already."""
+    for path in paths:
+        if path not in swept.leftovers:
+            swept.leftovers.append(path)
+            if not dry:
+                (files.delete if path.endswith(".arrow") else files.delete_tree)(path)
 
 
 def _remove_run(
@@ -138,10 +133,6 @@ def _remove_run(
     except StorageFull:
         slim_run(files, systems_of, run, now, swept, dry=dry)
         remove_run(files, systems_of, run, now, swept, dry=dry)
-
-
-def _histories(plans: Sequence[RunPlan]) -> set[str]:
-    return {StateHistory(plan.application, plan.app_id).path for plan in plans if plan.state is not None}
 
 
 def sweep_root(
@@ -169,13 +160,10 @@ def sweep_root(
             sweeps.logs[log.name].delete(topic, dry=dry)
     sweeps.tables = sweep_outputs(files, systems_of, now, dry=dry, slim=sweeps.runs.slim)
     for history in files.list("state"):
-        for path in _unless_link(orphaned_state, files, f"state/{history}"):
-            if path not in sweeps.runs.leftovers:
-                sweeps.runs.leftovers.append(path)
-                if not dry:
-                    files.delete_tree(path)
+        orphaned = _unless_link(orphaned_state, files, f"state/{history}")
+        _delete_leftovers(files, orphaned, sweeps.runs, dry=dry)
     partials = [f"{PARTIALS}/{name}" for name in _unless_link(files.list, PARTIALS)]
-    _sweep_partials(files, files.list("runs"), partials, sweeps.runs, dry=dry)
+    _delete_leftovers(files, unnamed_partials(files, files.list("runs"), partials), sweeps.runs, dry=dry)
     if not dry:
         for top in ("runs", "state", "tables", PARTIALS, MADE_TABLES):
             _delete_temporary(files, top, now - _HALF_WRITTEN_SECONDS, sweeps.runs.slim)

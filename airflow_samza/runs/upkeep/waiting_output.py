@@ -7,10 +7,11 @@ here, and has it published. The commands ``fsck``, ``status`` and ``runs`` and t
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
-from airflow_samza.errors import SamzaError
-from airflow_samza.runs.finish import end_stage, finish_epoch, output_stream, watch_of_finisher
+from airflow_samza.errors import SamzaError, StageLost
+from airflow_samza.runs.finish import finish_stage, output_stream
 from airflow_samza.runs.records.epoch_records import newest_intent, read_commit, read_manifests
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan
@@ -53,16 +54,8 @@ def publish_waiting(files: Filesystem, systems: Mapping[str, System], run: RunPl
     outputs = waiting_output(files, systems, run)
     for stage_id, number in dict.fromkeys((waiting.stage_id, waiting.generation) for waiting in outputs):
         generation = Generation.parse(number)
-        folder = run.folder.stage(stage_id, generation)
-        intent = newest_intent(files, folder)
-        assert intent is not None
-        watch = watch_of_finisher(files, run, stage_id, generation, intent)
-        manifests = read_manifests(files, folder, intent)
-        committed, facts = finish_epoch(
-            files, systems, run, generation, folder, intent, manifests, seconds=watch.seconds
-        )
-        if committed.is_last:
-            end_stage(files, run, generation, folder, intent, committed, facts, watch)
+        with suppress(StageLost):  # its open epoch is published now, and it is not over
+            finish_stage(files, systems, run, stage_id, generation, run.folder.stage(stage_id, generation))
     return outputs
 
 

@@ -110,4 +110,4 @@ def test_runs_that_are_over_come_newest_first_and_open_and_damaged_ones_are_left
 def test_nothing_keeps_a_run_without_a_plan(runs: Runs) -> None:
     folder = runs.close("a", 5.0)
     assert load_plans(runs.files, folder) == ()
-    assert Reasons(runs.files, lambda run: {}, NOW).of(OverRun(folder, 5.0)) is None
+    assert list(Reasons(runs.files, lambda run: {}, NOW).of(OverRun(folder, 5.0))) == []
