@@ -144,7 +144,7 @@ class SectionRun:
 
         ``partials`` gives partial results that are sent beside those of the inputs, by the stream to which they go.
         """
-        try:
+        with closing(self._instance):
             self._begin()
             self._control.restore(self._start.checkpoint.control)
             self._control.watermarks.restore_heard(self._start.checkpoint.heard.get("watermarks", ()))
@@ -156,8 +156,6 @@ class SectionRun:
             yield from self._tick()
             yield from self._read_phases([source for source in inputs if source.stream_id in self._operators])
             yield from self._finished()
-        finally:
-            self._instance.close()
 
     def run_batches(
         self,
@@ -168,7 +166,7 @@ class SectionRun:
 
         ``boundary`` is asked about each operator whose messages it gets when they are over.
         """
-        try:
+        with closing(self._instance):
             self._begin()
             yield from self._tick()
             yield from self._push_arriving(batches)
@@ -187,8 +185,6 @@ class SectionRun:
                     yield from self._instance.end(op_id, stream.final)
             yield from self._instance.settle()
             self._complete()
-        finally:
-            self._instance.close()
 
     def _push_arriving(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         entry = self._section.entry

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
@@ -83,10 +84,13 @@ class TaskInstance:
             upstreams = [SOURCE if source == section.entry else source for source in sources] or [SOURCE]
             operator = make_operator(compiled, resources, beside=not self._repeats(op_id))
             self._nodes[op_id] = Node(
-                op_id, operator, len(upstreams), OperatorWatermark(upstreams, output_watermark(operator))
+                op_id,
+                operator,
+                len(upstreams),
+                OperatorWatermark(upstreams, output_watermark(operator)),
+                keys=key_counts(compiled.spec),
+                times=checked_times(operator),
             )
-            self._nodes[op_id].times = checked_times(operator)
-            self._nodes[op_id].keys = key_counts(compiled.spec)
         for check in program.plan.key_checks:
             if check.op_id in members and task < check.partitions:
                 spec = program.operators[check.op_id].spec
@@ -377,11 +381,10 @@ class TaskInstance:
     def expected(self) -> Iterator[tuple[str, list[Checked]]]:
         """Yield the findings about what is expected of inputs, by stream; of a broadcast task 0 has them."""
         for node in self._nodes.values():
-            spec = node.operator.spec
-            if not isinstance(spec, InputOperatorSpec) or self._repeats(node.op_id):
-                continue
-            if isinstance(node.operator, ExpectingInput):
-                yield spec.stream.stream_id, node.operator.expectations.checked()
+            operator = node.operator
+            if isinstance(operator, ExpectingInput) and not self._repeats(node.op_id):
+                assert isinstance(operator.spec, InputOperatorSpec)
+                yield operator.spec.stream.stream_id, operator.expectations.checked()
 
     def bad_records(self, op_id: str) -> BadRecords | None:
         """Return the handler of the messages on which an operator fails; None: they fail the task."""
@@ -393,15 +396,10 @@ class TaskInstance:
         return [sample for node in nodes if node.operator.bad is not None for sample in node.operator.bad.samples]
 
     def close(self) -> None:
-        """Close all operators, also when one of them fails; the first failure is raised."""
-        failure: Exception | None = None
-        for node in self._nodes.values():
-            for held in node.held.values():
-                held.close()
-            try:
-                node.operator.close()
-            except Exception as error:
-                failure = failure or error
-        self._remote.close()
-        if failure is not None:
-            raise failure
+        """Close all operators, also when one of them fails."""
+        with ExitStack() as stack:
+            stack.callback(self._remote.close)
+            for node in reversed(self._nodes.values()):
+                stack.callback(node.operator.close)
+                for held in node.held.values():
+                    stack.callback(held.close)

@@ -87,7 +87,7 @@ class ChangeReader:
     def changed(self, batch: pa.RecordBatch) -> Changed:
         """Return the rows of events."""
         events = decoded(batch)
-        whole = _Columns(events.to_struct_array()).within(self._events.inside)
+        whole = _Columns(events.to_struct_array() if events.num_columns else None).within(self._events.inside)
         words = whole.get(self._events.operation, pa.string(), batch.num_rows)
         kinds = self._kinds_of(words)
         tombstones = np.zeros(batch.num_rows, bool)

@@ -62,7 +62,7 @@ class Messages:
         if mine is None:
             return None
         column = self.batch.column(name)
-        if column.type != kind and getattr(column.type, "value_type", None) != kind:
+        if column.type != kind:
             return None
         if self._chosen is not None:
             mine = _at(self._chosen, mine)
@@ -72,9 +72,7 @@ class Messages:
             same = mine == values if kind in _EQUAL_IS_SAME else all(map(is_, mine, values))
         except Exception:  # what does not even compare is something else
             return None
-        if not same:
-            return None
-        return column if column.type == kind else column.dictionary_decode()
+        return column if same else None
 
 
 def _at(places: list[int], values: list[Any]) -> list[Any]:

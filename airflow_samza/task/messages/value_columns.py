@@ -84,13 +84,14 @@ def _shown(value: Any) -> str:
 def _plain_values(kind: DataType) -> Column:
     target = kind.to_arrow()
     check = _CHECKS.get(kind.name)
+    classes, others = _CLASSES[kind.name]
 
     def convert(values: Sequence[Any]) -> pa.Array:
         kinds = set(map(type, values))
         # what Arrow would cut off in silence: 1.5 for an integer, a time of day for a date, True for a number
-        for strange in kinds - _KINDS.get(kind.name, _NOTHING):
-            if not _is_kind(strange, kind.name):
-                raise Misfit(_why_no(strange, kind))
+        for own in kinds - {_NONE}:
+            if not issubclass(own, classes) or issubclass(own, others):
+                raise Misfit(_why_no(own, kind))
         try:
             array = pa.array(values, target)
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
@@ -103,35 +104,18 @@ def _plain_values(kind: DataType) -> Column:
 
 
 _NONE = type(None)
-_NOTHING: frozenset[type] = frozenset()
 _INTEGERS = ("tinyint", "smallint", "int", "bigint")
-_KINDS: dict[str, frozenset[type]] = {
-    **dict.fromkeys(_INTEGERS, frozenset({int, _NONE})),
-    **dict.fromkeys(("float", "double"), frozenset({float, int, _NONE})),
-    **dict.fromkeys(("timestamp", "timestamp_ntz"), frozenset({datetime.datetime, _NONE})),
-    "date": frozenset({datetime.date, _NONE}),
-    "string": frozenset({str, _NONE}),
-    "binary": frozenset({bytes, _NONE}),
-    "boolean": frozenset({bool, _NONE}),
+_CLASSES: dict[str, tuple[tuple[type, ...], tuple[type, ...]]] = {
+    **dict.fromkeys(_INTEGERS, ((int, np.integer), (bool,))),
+    **dict.fromkeys(("float", "double"), ((float, int, np.floating, np.integer), (bool,))),
+    **dict.fromkeys(("timestamp", "timestamp_ntz"), ((datetime.datetime,), ())),
+    "decimal": ((decimal.Decimal, int), (bool,)),
+    "date": ((datetime.date,), (datetime.datetime,)),
+    "string": ((str,), ()),
+    "binary": ((bytes, bytearray, memoryview), ()),
+    "boolean": ((bool, np.bool_), ()),
 }
-"""The plain types of values of each type; others are looked at one type at a time."""
-
-
-def _is_kind(kind: type, name: str) -> bool:
-    """Return whether values of a type that is not the plain one may stand in a column: numpy's scalars, subclasses."""
-    if name in _INTEGERS:
-        return issubclass(kind, int | np.integer) and not issubclass(kind, bool)
-    if name in ("float", "double"):
-        return issubclass(kind, float | int | np.floating | np.integer) and not issubclass(kind, bool)
-    if name == "date":
-        return issubclass(kind, datetime.date) and not issubclass(kind, datetime.datetime)
-    if name in ("timestamp", "timestamp_ntz"):
-        return issubclass(kind, datetime.datetime)
-    if name == "decimal":
-        return kind is _NONE or (issubclass(kind, decimal.Decimal | int) and not issubclass(kind, bool))
-    if name == "binary":
-        return issubclass(kind, bytes | bytearray | memoryview)
-    return issubclass(kind, str) if name == "string" else issubclass(kind, np.bool_)
+"""The classes of values of each type, and those among them whose values are none of it."""
 
 
 def _why_no(strange: type, kind: DataType) -> str:
@@ -152,7 +136,7 @@ def _reject_overflow(values: Sequence[Any], array: pa.Array, kinds: set[type]) -
 
 def _reject_nanoseconds(values: Sequence[Any], array: pa.Array, kinds: set[type]) -> None:
     """Times of pandas may be finer than a microsecond, or none (NaT)."""
-    if kinds <= _KINDS["timestamp"]:
+    if kinds <= {datetime.datetime, _NONE}:
         return
     for value in values:
         if value is not None and (value != value or getattr(value, "nanosecond", 0)):

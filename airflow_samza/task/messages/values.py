@@ -24,7 +24,7 @@ def python_values(array: pa.Array, kind: DataType) -> list[Any]:
     """A column's values as Python objects; timestamps are aware (UTC), naive for ``timestamp_ntz``."""
     name = kind.name
     if pa.types.is_dictionary(array.type):
-        return _of_dictionary(array, kind)
+        array = array.dictionary_decode()
     if name in ("timestamp", "timestamp_ntz"):
         return _datetimes(array, name == "timestamp")
     if name == "date":
@@ -58,12 +58,6 @@ def beyond_python(column: pa.Array, field: Field) -> SchemaError:
         hint="Leave such messages out before with where, or make a text or a number of the column with select.",
         column=field.name,
     )
-
-
-def _of_dictionary(array: pa.DictionaryArray, kind: DataType) -> list[Any]:
-    words = python_values(array.dictionary, kind)
-    places = array.indices.to_pylist() if array.null_count else array.indices.to_numpy(zero_copy_only=False).tolist()
-    return [None if place is None else words[place] for place in places]
 
 
 def _datetimes(array: pa.Array, aware: bool) -> list[Any]:

@@ -82,23 +82,17 @@ class ApplyChanges(Operator[ApplyChangesSpec]):
 
     def _ranks(self, batch: pa.RecordBatch, former: list[pa.Array], known: Flags) -> tuple[Longs, Longs]:
         """Return numbers in the order of the sequences of changes, and of the newest before; -1: there is none."""
-        rows, columns = batch.num_rows, {}
-        for name, mine, theirs in zip(self._order, self.spec.sequence_by, former, strict=True):
+        numbers = []
+        for mine, theirs in zip(self.spec.sequence_by, former, strict=True):
             own = batch.column(mine)
-            columns[name] = pa.concat_arrays([own, theirs.filter(pa.array(known)).cast(own.type)])
-        table = pa.table(columns)
-        order = pc.sort_indices(table, [(name, "ascending") for name in self._order]).to_numpy()
-        steps = np.zeros(len(order), np.int64)
-        for column in table.take(pa.array(order)).columns:
-            values = column.combine_chunks()
-            if len(values) > 1:
-                differs = pc.not_equal(values.slice(1), values.slice(0, len(values) - 1))
-                steps[1:] |= differs.to_numpy(zero_copy_only=False).astype(np.int64)
-        ranks = np.empty(len(order), np.int64)
-        ranks[order] = np.cumsum(steps)
-        before = np.full(rows, -1, np.int64)
-        before[known] = ranks[rows:]
-        return ranks[:rows], before
+            values = pa.concat_arrays([own, theirs.filter(pa.array(known)).cast(own.type)])
+            numbers.append(pc.rank(values, tiebreaker="dense").to_numpy().astype(np.int64))
+        ranks = numbers[0]
+        for more in numbers[1:]:
+            _, ranks = np.unique(ranks * (len(more) + 1) + more, return_inverse=True)
+        before = np.full(batch.num_rows, -1, np.int64)
+        before[known] = ranks[batch.num_rows :]
+        return ranks[: batch.num_rows], before
 
     def _newer(self, codes: Longs, ranks: Longs, before: Longs) -> Flags:
         """Return which changes, in the order of their keys, are newer than all of their key that came before."""

@@ -16,7 +16,7 @@ import pyarrow as pa
 from airflow_samza.application.operator_spec import OperatorSpec
 from airflow_samza.application.rejections import USER_ERRORS
 from airflow_samza.task.messages.bad_records import BadRecords, rows_at
-from airflow_samza.task.messages.messages import MessageWriter, chunks
+from airflow_samza.task.messages.messages import MessageWriter, ShapeError, chunks
 from airflow_samza.task.messages.user_errors import callable_failed, wrong_shape
 from airflow_samza.task.messages.writer import Source, written_each
 
@@ -81,6 +81,27 @@ def call_each(
             place = len(messages) - iterators[0].__length_hint__() - 1
             failures.add(place, callable_failed(spec, function, messages[place], error))
     return results
+
+
+def batch_of(
+    spec: OperatorSpec,
+    function: object,
+    writer: MessageWriter,
+    results: Sequence[Any],
+    *,
+    expected: str = "",
+    origins: Sequence[Any] | None = None,
+) -> pa.RecordBatch:
+    """Return the batch of what a callable gave; one of another shape is an error.
+
+    Errors show the message of which it was made, of ``origins``, and ``expected`` (empty: the writer's columns).
+    """
+    try:
+        return writer.write(results)
+    except ShapeError as error:
+        made_of = {} if origins is None else {"message": origins[error.index]}
+        result = results[error.index]
+        raise wrong_shape(spec, function, result, expected or writer.expected, why=error.why, **made_of) from None
 
 
 def batch_of_each(

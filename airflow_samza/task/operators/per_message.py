@@ -13,15 +13,14 @@ from airflow_samza.application.operator_specs import FilterSpec, FlatMapSpec, Ma
 from airflow_samza.application.rejections import USER_ERRORS
 from airflow_samza.application.watermarks import WatermarkFunction, is_watermark_function
 from airflow_samza.control.watermarks import NONE_YET
-from airflow_samza.errors import SamzaError
 from airflow_samza.schema import Schema
 from airflow_samza.task.messages.bad_records import BadRecords
 from airflow_samza.task.messages.event_times import LATEST_MS
-from airflow_samza.task.messages.messages import CHUNK, MessageReader, MessageWriter, ShapeError, chunks
+from airflow_samza.task.messages.messages import CHUNK, MessageReader, MessageWriter, chunks
 from airflow_samza.task.messages.own_copies import OwnCopies
 from airflow_samza.task.messages.user_errors import callable_failed, reject_awaitable, reject_awaitables, wrong_shape
 from airflow_samza.task.messages.writer import written_groups
-from airflow_samza.task.operators.calls import Failures, batch_of_each, call_each, chunks_of
+from airflow_samza.task.operators.calls import Failures, batch_of, batch_of_each, call_each, chunks_of
 from airflow_samza.task.operators.operator import Operator
 
 CallableSpec = TypeVar("CallableSpec", bound=FilterSpec | MapSpec | FlatMapSpec)
@@ -50,12 +49,8 @@ class _PerMessage(Operator[CallableSpec]):
         method, watermark = self._watermarks.process_watermark, f"the watermark {timestamp}"
         expected = f"an iterable of messages, or None: {self._writer.expected}"
         for messages in self._pieces(method, timestamp, watermark, expected, may_go_on=False):
-            try:
-                batch = self._writer.write(messages)
-            except ShapeError as error:
-                sent = messages[error.index]
-                raise wrong_shape(self.spec, method, sent, expected, message=watermark, why=error.why) from None
-            yield batch
+            origins = [watermark] * len(messages)
+            yield batch_of(self.spec, method, self._writer, messages, expected=expected, origins=origins)
 
     def output_watermark(self, timestamp: int) -> int:
         """Return how far time has come behind the operator: as the callable returns it, or as its input's."""
@@ -192,20 +187,15 @@ class FlatMap(_PerMessage[FlatMapSpec]):
             results_batch, misshapen = written_groups(self._writer, groups)
             for number, shape in misshapen:
                 place, result = places[number], groups[number][shape.index]
-                failures.add(place, self._misshapen(result, messages[place], shape))
+                expected, message = self._writer.expected, messages[place]
+                failure = wrong_shape(self.spec, self._function, result, expected, message=message, why=shape.why)
+                failures.add(place, failure)
             failures.reject(part, first)
             if results_batch is not None:
                 yield results_batch
 
-    def _misshapen(self, result: Any, message: Any, shape: ShapeError) -> SamzaError:
-        expected = self._writer.expected
-        return wrong_shape(self.spec, self._function, result, expected, message=message, why=shape.why)
-
     def _written(self, messages: list[Any], origins: list[Any]) -> pa.RecordBatch:
-        try:
-            return self._writer.write(messages)
-        except ShapeError as error:
-            raise self._misshapen(messages[error.index], origins[error.index], error) from None
+        return batch_of(self.spec, self._function, self._writer, messages, origins=origins)
 
 
 class Sink(Operator[SinkSpec]):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -70,8 +70,8 @@ class RemoteTableJoin(Operator[TableJoinSpec]):
         joined: pa.RecordBatch | None = None
         if places and self.spec.function is None:
             joined = self._beside(taken, present)
-        elif places:
-            joined = self._called(taken, present, failures)
+        elif places and self.spec.function is not None:
+            joined = self._called(self.spec.function, taken, present, failures)
         for place, error in failures.failed:
             unread.add(places[place], error)
         unread.reject(batch, first)
@@ -85,9 +85,9 @@ class RemoteTableJoin(Operator[TableJoinSpec]):
         columns = [*batch.columns, *(table.column(name).take(places) for name in self._added)]
         return pa.RecordBatch.from_arrays(columns, schema=self._arrow)
 
-    def _called(self, batch: pa.RecordBatch, rows: list[Any], failures: Failures) -> pa.RecordBatch | None:
-        function = self.spec.function
-        assert function is not None
+    def _called(
+        self, function: Callable[..., Any], batch: pa.RecordBatch, rows: list[Any], failures: Failures
+    ) -> pa.RecordBatch | None:
         messages = self._messages.read(batch)
         copies = map(self._table.own_copy, rows)
         return batch_of_each(self.spec, function, self._writer, messages, failures, arguments=(messages, copies))

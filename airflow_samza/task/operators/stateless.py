@@ -230,9 +230,9 @@ class MapBatches(Operator[MapBatchesSpec]):
                 raise wrong_shape(self.spec, self.spec.function, part, expected)
 
     def _checked(self, result: pa.RecordBatch) -> pa.RecordBatch:
-        assert self.output is not None
-        more = [name for name in result.schema.names if name not in self.output]
-        shape = f"the columns {self.output.ddl()}"
+        output = self._conformer.schema
+        more = [name for name in result.schema.names if name not in output]
+        shape = f"the columns {output.ddl()}"
         if more:
             raise wrong_shape(
                 self.spec, self.spec.function, _shown(result), shape, why=f"it has also {', '.join(more)}"

@@ -124,7 +124,11 @@ class TableJoin(Operator[TableJoinSpec]):
             messages, places = self._with_rows(part)
             if not messages.num_rows:
                 continue
-            joined = self._beside(messages, places) if self.spec.function is None else self._called(messages, places)
+            joined = (
+                self._beside(messages, places)
+                if self.spec.function is None
+                else self._called(self.spec.function, messages, places)
+            )
             if joined is not None:
                 yield joined
 
@@ -151,7 +155,7 @@ class TableJoin(Operator[TableJoinSpec]):
         columns = [*batch.columns, *self._store.take(places, self._added)]
         return pa.RecordBatch.from_arrays(columns, schema=self._arrow)
 
-    def _called(self, batch: pa.RecordBatch, places: Any) -> pa.RecordBatch | None:
+    def _called(self, function: Callable[..., Any], batch: pa.RecordBatch, places: Any) -> pa.RecordBatch | None:
         messages = self._messages.read(batch)
         hits = places >= 0
         distinct, which = np.unique(places[hits], return_inverse=True)
@@ -159,8 +163,6 @@ class TableJoin(Operator[TableJoinSpec]):
         rows: list[Any] = [None] * len(messages)
         for at, number in zip(np.flatnonzero(hits).tolist(), which.tolist(), strict=True):
             rows[at] = objects[number]
-        function = self.spec.function
-        assert function is not None
         failures = Failures(self.bad)
         joined = batch_of_each(self.spec, function, self._writer, messages, failures, arguments=(messages, rows))
         failures.reject(batch, None)

@@ -93,13 +93,6 @@ class MessageStore:
 
     def get(self, key: Any) -> Any:
         """The row of a key, or None."""
-        self._refresh()
-        return self._row(key)
-
-    def _refresh(self) -> None:
-        """Forget rows that may not be found any more."""
-
-    def _row(self, key: Any) -> Any:
         if key in self._written:
             row = self._written[key]
             if row is not None and not isinstance(row, self._kind):
@@ -112,10 +105,9 @@ class MessageStore:
 
     def get_all(self, keys: Iterable[Any]) -> dict[Any, Any]:
         """The rows of those keys that are there."""
-        self._refresh()
         listed = list(keys)
         self.prefetch(listed)
-        return {key: row for key in listed if (row := self._row(key)) is not None}
+        return {key: row for key in listed if (row := MessageStore.get(self, key)) is not None}
 
     def range(self, first: Any = None, last: Any = None) -> Iterator[tuple[Any, Any]]:
         """The entries from ``first`` up to and without ``last``, in key order; all rows are sorted for it."""

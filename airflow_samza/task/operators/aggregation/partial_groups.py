@@ -14,19 +14,18 @@ import pyarrow as pa
 from airflow_samza.application.operator_spec import KeyedResultSpec
 from airflow_samza.application.operator_specs import WindowOperatorSpec
 from airflow_samza.application.windows import Aggregation
-from airflow_samza.schema import DataType, Field, Schema
+from airflow_samza.schema import DataType, Field, Schema, type_from_arrow
 from airflow_samza.task.checkpoint import fitting_state
-from airflow_samza.task.operators.aggregation.accumulators import Accumulator, Part, same_key
+from airflow_samza.task.operators.aggregation.accumulators import Accumulator, same_key
 from airflow_samza.task.operators.aggregation.grouping import Grouping
 from airflow_samza.task.operators.aggregation.list_parts import each_row, is_list_function, list_part
+from airflow_samza.task.tables.parts import empty
 
 RAW_ROWS = 1 << 17
 """Rows collected before a partial result is made: a group-by costs a fixed fraction of a millisecond."""
 
 _HELD_BYTES = 1 << 24
 """Bytes of partial results that are held before they are merged, which copies them: so it waits for many more."""
-
-_BIGINT = DataType("bigint")
 
 BY_VALUES = ("count_distinct", "collect")
 """Functions whose partial results are as large as their input."""
@@ -62,31 +61,21 @@ def partial_fields(spec: KeyedResultSpec, inputs: Schema, output: Schema) -> lis
     """
     fields: list[tuple[Field, str | None]] = [(inputs[column], None) for column in spec.key]
     if isinstance(spec, WindowOperatorSpec):
-        fields.append((Field("window_start", _BIGINT, nullable=False), None))
+        fields.append((Field("window_start", DataType("bigint"), nullable=False), None))
     taken = {field.name for field, _ in fields}
-    for accumulator in accumulators_of(spec, inputs, output):
+    accumulators = accumulators_of(spec, inputs, output)
+    none = empty(inputs.to_arrow())
+    _, parts = Grouping(spec, accumulators).keys_and_parts([none.column(name) for name in spec.key], none)
+    types = (type_from_arrow(part.type) for part in parts)
+    for accumulator in accumulators:
         result = accumulator.output.name
         for part in accumulator.parts:
             name = result if len(accumulator.parts) == 1 else f"{result}_{part.first}"
             while name in taken:
                 name += "_"
             taken.add(name)
-            kept = Field(name, _kept_type(part, accumulator.kind), nullable=not part.first.startswith("count"))
-            fields.append((kept, result))
+            fields.append((Field(name, next(types), nullable=not part.first.startswith("count")), result))
     return fields
-
-
-def _kept_type(part: Part, kind: DataType | None) -> DataType:
-    if part.first.startswith("count"):
-        return _BIGINT
-    if part.first.startswith("sketch"):
-        return DataType("array", children=(DataType("int"),))
-    if part.source == "decimal":
-        assert kind is not None
-        return DataType("decimal", 38, kind.scale)
-    plain = {"bigint": _BIGINT, "double": DataType("double"), "nan": DataType("boolean")}.get(part.source or "")
-    assert plain is not None or kind is not None
-    return plain or kind  # type: ignore[return-value]  # one of the two is there
 
 
 class PartialGroups:

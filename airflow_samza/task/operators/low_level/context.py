@@ -19,10 +19,10 @@ from airflow_samza.application.task_api import RequestScope
 from airflow_samza.control.watermarks import END_OF_TIME, NONE_YET
 from airflow_samza.errors import InvalidApplication, SchemaError, StageError, UnknownName
 from airflow_samza.schema import Schema
-from airflow_samza.task.messages.messages import CHUNK, MessageWriter, ShapeError
+from airflow_samza.task.messages.messages import CHUNK, MessageWriter
 from airflow_samza.task.messages.output_writers import OutputWriter
 from airflow_samza.task.messages.own_copies import OwnCopies
-from airflow_samza.task.messages.user_errors import wrong_shape
+from airflow_samza.task.operators.calls import batch_of
 from airflow_samza.task.operators.low_level.stores import TaskStore
 from airflow_samza.task.operators.low_level.tables import RemoteTaskTable, TaskTable
 from airflow_samza.task.operators.low_level.timers import TaskTimers
@@ -209,12 +209,8 @@ class Output:
             return
         del self._messages[: len(messages)]
         assert self._writer is not None
-        try:
-            batch = self._writer.write(messages)
-        except ShapeError as error:
-            expected = f"for {self.stream.stream_id!r} {self._writer.expected}"
-            raise wrong_shape(self._spec, self._spec.factory, messages[error.index], expected, why=error.why) from None
-        self._out.write(batch)
+        expected = f"for {self.stream.stream_id!r} {self._writer.expected}"
+        self._out.write(batch_of(self._spec, self._spec.factory, self._writer, messages, expected=expected))
 
 
 class Collector:

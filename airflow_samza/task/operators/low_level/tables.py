@@ -29,10 +29,12 @@ class TaskTable(MessageStore):
 
     def get(self, key: Any) -> Any:
         """The row of a key, or None."""
+        self._refresh()
         return super().get(_plain(key))
 
     def get_all(self, keys: Iterable[Any]) -> dict[Any, Any]:
         """The rows of those keys that are there."""
+        self._refresh()
         return super().get_all(map(_plain, keys))
 
     def __len__(self) -> int:

@@ -67,7 +67,13 @@ class LowLevelTask(Operator[TaskSpec]):
         self._task = self._guarded(self.spec.factory)
         self.context.timers.listener = hasattr(self._task, "on_timer")
         if hasattr(self._task, "window"):
-            self._progress.window_ms = self._window_ms()
+            if TASK_WINDOW not in self._config:
+                raise ConfigError(
+                    f"The task has window(), and {TASK_WINDOW} is not set: it would never be called.",
+                    hint=f'Set how often: config={{"{TASK_WINDOW}": "60000"}} (ms), or "-1" for never.',
+                    key=TASK_WINDOW,
+                )
+            self._progress.window_ms = self._config.window_ms
         if inspect.iscoroutinefunction(getattr(self._task, "process", None)):
             self._calls = AsyncCalls(
                 self._loop,
@@ -82,15 +88,6 @@ class LowLevelTask(Operator[TaskSpec]):
             for output in self._outputs.values():
                 # What coroutines send is written by this thread, what a message sent is taken back when it fails.
                 output.writes_when_full = False
-
-    def _window_ms(self) -> int | None:
-        if TASK_WINDOW not in self._config:
-            raise ConfigError(
-                f"The task has window(), and {TASK_WINDOW} is not set: it would never be called.",
-                hint=f'Set how often: config={{"{TASK_WINDOW}": "60000"}} (ms), or "-1" for never.',
-                key=TASK_WINDOW,
-            )
-        return self._config.window_ms
 
     def _begin(self) -> None:
         if not self._begun:
@@ -154,9 +151,8 @@ class LowLevelTask(Operator[TaskSpec]):
             ended = calls.take()
         except CallFailed as failed:
             raise callable_failed(self.spec, self._task.process, failed.item.message, failed.error) from failed.error
-        for envelope, result in ended if self.bad is not None else ():
-            if isinstance(result, CallFailed):
-                assert self.bad is not None
+        for envelope, result in ended:
+            if isinstance(result, CallFailed) and self.bad is not None:
                 error = callable_failed(self.spec, self._task.process, envelope.message, result.error)
                 origin = envelope.stream, envelope.partition, envelope.offset
                 self.bad.reject_message(envelope.message, self._readers[envelope.stream].schema, error, origin)
@@ -251,10 +247,7 @@ class LowLevelTask(Operator[TaskSpec]):
     def close(self) -> None:
         """Close the task, and give back what it held."""
         try:
-            if self._task is not None:
-                task, self._task = self._task, None
-                if hasattr(task, "close"):
-                    self._guarded(task.close)
+            self._call("close")
         finally:
             self._loop.close()
             for store in self.context.stores.values():

@@ -57,11 +57,8 @@ def as_numbers(column: pa.Array) -> Numbers:
     numbers = whole_numbers(column)
     if numbers is not None:
         return numbers
-    # a decimal of few digits lies in the lower half of its 128 bits
-    if not len(column):
-        return np.empty(0, np.int64)
-    halves = np.frombuffer(column.buffers()[1], np.int64, 2 * len(column), 16 * column.offset)
-    return np.ascontiguousarray(halves[::2])
+    decimals = column.cast(pa.decimal64(_LONG_DIGITS, column.type.scale))  # of few digits
+    return decimals.view(pa.int64()).to_numpy()  # type: ignore[no-any-return]  # Arrow has no types
 
 
 def _is_number(kind: str) -> bool:

@@ -19,10 +19,11 @@ from airflow_samza.application.windows import Aggregation
 from airflow_samza.row import Row
 from airflow_samza.schema import DataType, Field, Schema
 from airflow_samza.task.messages.bad_records import BadRecords
-from airflow_samza.task.messages.messages import MessageReader, MessageWriter, ShapeError, chunks
+from airflow_samza.task.messages.messages import MessageReader, MessageWriter, chunks
 from airflow_samza.task.messages.plain_values import NotPlain, from_text, to_text
-from airflow_samza.task.messages.user_errors import callable_failed, wrong_shape
+from airflow_samza.task.messages.user_errors import callable_failed
 from airflow_samza.task.operators.aggregation.accumulators import Accumulator, same_key
+from airflow_samza.task.operators.calls import batch_of
 from airflow_samza.task.operators.windows.early import EarlyWindows, touched_windows
 from airflow_samza.task.operators.windows.fixed import START_COLUMN, placed_in_windows
 from airflow_samza.task.operators.windows.open_windows import PANE, PENDING, SEEN, Results, by_end, with_columns
@@ -78,12 +79,7 @@ class Fold:
 
     def columns(self, values: Sequence[Any]) -> dict[str, Any]:
         """Values as columns of the result."""
-        try:
-            batch = self._writer.write(values)
-        except ShapeError as error:
-            raise wrong_shape(
-                self._spec, self._function, values[error.index], self._writer.expected, why=error.why
-            ) from None
+        batch = batch_of(self._spec, self._function, self._writer, values)
         return dict(zip(batch.schema.names, batch.columns, strict=True))
 
     def kept(self, values: Mapping[int, Any]) -> dict[str, pa.Table]:

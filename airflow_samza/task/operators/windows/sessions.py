@@ -166,11 +166,9 @@ def joined_intervals(keys: Any, starts: Any, ends: Any) -> tuple[Any, Any, Any]:
     first_of, last_of = np.flatnonzero(begins), np.append(np.flatnonzero(begins[1:]), len(order) - 1)
     joined = np.empty(len(order), np.int64)
     joined[order] = number
-    firsts = _firsts(joined, len(first_of))
-    turn = np.argsort(firsts)
-    renumbered = np.empty(len(turn), np.int64)
-    renumbered[turn] = np.arange(len(turn))
-    return renumbered[joined], start[first_of][turn], reached[last_of][turn]
+    encoded = pa.array(joined).dictionary_encode()  # numbers them in the order in which they come
+    turn = encoded.dictionary.to_numpy()
+    return encoded.indices.to_numpy().astype(np.int64), start[first_of][turn], reached[last_of][turn]
 
 
 def _firsts(numbers: Any, count: int) -> Any:
