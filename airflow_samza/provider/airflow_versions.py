@@ -6,7 +6,6 @@ ones do. Modules of the provider, and tests of it, import these names from here.
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterator, Mapping
 from datetime import datetime, tzinfo
@@ -77,11 +76,8 @@ __all__ = [
     "plugin_class",
     "send_gauge",
     "start_stats",
-    "stats_name",
     "triggers_hear_of_kills",
 ]
-
-_NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_.-]")
 
 
 def plugin_class() -> Any:
@@ -178,15 +174,6 @@ def airflow_version() -> str:
     from airflow import __version__
 
     return __version__
-
-
-def stats_name(name: str) -> str:
-    """Return a name as metrics may have it.
-
-    >>> stats_name("clicks per café")
-    'clicks_per_caf_'
-    """
-    return _NOT_IN_NAMES.sub("_", name)
 
 
 def send_gauge(name: str, value: float, tags: Mapping[str, str]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from airflow_samza.errors import StageError
@@ -47,10 +47,6 @@ class ProducerTasks:
     def of(cls, ti: Any, tasks: Mapping[str, str]) -> ProducerTasks:
         """Return the producers of a task instance's stage."""
         return cls(ti.dag_id, ti.run_id, dict(tasks), getattr(ti, "map_index", -1))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form."""
-        return asdict(self)
 
     def states(self) -> dict[str, str | None]:
         """Return Airflow's state of each producer's task, by stage; None when it has not been scheduled."""

@@ -5,15 +5,18 @@ Stage and push operators send it, and so does the trigger of deferred ones.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from airflow_samza.provider.airflow_versions import send_gauge, sends_names_without_tags, stats_name
+from airflow_samza.provider.airflow_versions import send_gauge, sends_names_without_tags
 from airflow_samza.runs.progress.progress import ProgressReport, Rate
 from airflow_samza.runs.stages.stage_state import FINAL, RUNNING
 from airflow_samza.runs.tables.push_request import STAGE
 
 PREFIX = "samza"
+
+_NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_.-]")
 
 
 @dataclass(frozen=True)
@@ -145,17 +148,17 @@ def gauges_of(report: ProgressReport) -> Iterator[Gauge]:
         if value is not None:
             yield Gauge(name, float(value), name)
     for stream_id, lag in report.side_input_lags.items():
-        yield Gauge("side_input_lag", float(lag), f"side_inputs.{_part(stream_id)}.lag", {"stream": stream_id})
+        yield Gauge("side_input_lag", float(lag), f"side_inputs.{part_of_name(stream_id)}.lag", {"stream": stream_id})
     for stream_id, results in report.expectations.items():
         for each in results:
             yield _expected(stream_id, each.expectation, each.failed)
     for name, value in report.metrics.items():
-        yield Gauge("metric", float(value), f"metrics.{_part(name)}", {"metric": name})
+        yield Gauge("metric", float(value), f"metrics.{part_of_name(name)}", {"metric": name})
 
 
 def _expected(of: str, expectation: str, failed: int) -> Gauge:
     """Return the figure of an expectation of a stream or a table."""
-    named = _part(f"{of}: {expectation}")  # StatsD takes no colons in tags
+    named = part_of_name(f"{of}: {expectation}")  # StatsD takes no colons in tags
     return Gauge("expectation_failures", float(failed), f"expectations.{named}.failures", {"expectation": named})
 
 
@@ -183,9 +186,13 @@ def _send(application: str, stage_id: str, gauge: Gauge, tags: Mapping[str, str]
     said = {"application": application, "stage": stage_id, **tags}
     send_gauge(f"{PREFIX}.stage.{gauge.name}", gauge.value, {**said, **gauge.tags})
     if sends_names_without_tags():
-        send_gauge(f"{PREFIX}.{_part(application)}.{_part(stage_id)}.{gauge.path}", gauge.value, said)
+        send_gauge(f"{PREFIX}.{part_of_name(application)}.{part_of_name(stage_id)}.{gauge.path}", gauge.value, said)
 
 
-def _part(name: str) -> str:
-    """Return a name as one part of a metric's name, in which dots separate."""
-    return stats_name(name.replace(".", "__"))
+def part_of_name(name: str) -> str:
+    """Return a name as one part of a metric's name, in which dots separate.
+
+    >>> part_of_name("clicks per café")
+    'clicks_per_caf_'
+    """
+    return _NOT_IN_NAMES.sub("_", name.replace(".", "__"))

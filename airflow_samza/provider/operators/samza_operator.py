@@ -25,22 +25,6 @@ from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.stage_state import StageHandle, StageStatus
 
 
-class WatchesStages:
-    """The part of an operator that looks after what it has submitted."""
-
-    _watch: StageWatch[Any] | None = None
-
-    def on_kill(self) -> None:
-        """Cancel what this task has submitted, and nothing else."""
-        if self._watch is not None:
-            self._watch.kill()
-
-    def _spark_shown(self, hook: SamzaHook, context: Any) -> Callable[[StageHandle, StageStatus], None]:
-        """Return what has Airflow's page link to Spark's with each look at a stage, as soon as it has one."""
-        pages, show = SparkPages(), self.show  # type: ignore[attr-defined]  # of the operator
-        return lambda handle, status: show(context, SPARK, pages.look(hook.files, handle, status))
-
-
 class SamzaOperator(BaseOperator):
     """The base class of all operators on an application.
 
@@ -79,6 +63,8 @@ class SamzaOperator(BaseOperator):
     part: ClassVar[str | None] = None
     """The part of a run that the task is for, of those in :mod:`airflow_samza.provider.run_tasks`."""
     operator_extra_links: Collection[BaseOperatorLink] = (PAGE,)
+    _watch: StageWatch[Any] | None = None
+    """The watch over what the task has submitted, where it submits something."""
 
     def __init__(
         self,
@@ -157,6 +143,16 @@ class SamzaOperator(BaseOperator):
             return
         self.shown_links[link.xcom_key] = address
         show_link(context["ti"], link, address)
+
+    def on_kill(self) -> None:
+        """Cancel what this task has submitted, and nothing else."""
+        if self._watch is not None:
+            self._watch.kill()
+
+    def _spark_shown(self, context: Any) -> Callable[[StageHandle, StageStatus], None]:
+        """Return what has Airflow's page link to Spark's with each look at a stage, as soon as it has one."""
+        pages = SparkPages()
+        return lambda handle, status: self.show(context, SPARK, pages.look(self.hook.files, handle, status))
 
     def _cancel_submitted(self, context: Any, error: Exception) -> None:
         """Cancel what the task may have submitted, from the records alone; note the error as lineage."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from airflow_samza.application.loader import load_application
@@ -37,7 +37,6 @@ from airflow_samza.provider.links import OUTPUT, PAGE, RESULTS, RUNNER_LOG, SPAR
 from airflow_samza.provider.operators.cleanup import close_run, topics_kept
 from airflow_samza.provider.operators.planning import PlanningOperator
 from airflow_samza.provider.operators.producer_waits import WaitsForProducers
-from airflow_samza.provider.operators.samza_operator import WatchesStages
 from airflow_samza.provider.parsed_application import application_if_there, words_on
 from airflow_samza.provider.producer_tasks import producer_failed
 from airflow_samza.provider.run_identity import bundle_of, generation_of, has_another_try
@@ -53,7 +52,7 @@ _DOCS = ("doc", "doc_md", "doc_json", "doc_yaml", "doc_rst")
 """Parameters of a task that say what it does."""
 
 
-class SamzaStreamOperator(WaitsForProducers, WatchesStages, TellsLineage, PlanningOperator):
+class SamzaStreamOperator(WaitsForProducers, TellsLineage, PlanningOperator):
     """Runs an application, or one stage of it, on Spark.
 
     A retry continues the same generation and never doubles output; a clear begins a new generation, whose output
@@ -261,7 +260,7 @@ class SamzaStreamOperator(WaitsForProducers, WatchesStages, TellsLineage, Planni
                 progress_interval=self._progress_interval,
                 deadline=deadline,
                 said=watch.progress.said,
-                producers=producer_tasks.to_dict() if producer_tasks is not None else None,
+                producers=asdict(producer_tasks) if producer_tasks is not None else None,
                 systems=self.hook.systems,
             ),
             method_name="execute_complete",
@@ -291,7 +290,7 @@ class SamzaStreamOperator(WaitsForProducers, WatchesStages, TellsLineage, Planni
             on_result=lambda result: self.tell("\n".join(describe_result(result, names[result.stage_id]))),
             progress=progress,
             guard=self._producers_guard(self.hook, run, context),
-            on_look=self._spark_shown(self.hook, context),
+            on_look=self._spark_shown(context),
         )
 
     @property

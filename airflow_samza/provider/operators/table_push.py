@@ -25,7 +25,7 @@ from airflow_samza.provider.lineage.methods import TellsLineage, openlineage_is_
 from airflow_samza.provider.lineage.outlets import announce_version, outlets_of_table, reject_partitions
 from airflow_samza.provider.lineage.task_lineage import push_lineage, table_dataset
 from airflow_samza.provider.links import DATA, OUTPUT, PAGE, RESULTS, RUNNER_LOG, SPARK, task_page
-from airflow_samza.provider.operators.samza_operator import SamzaOperator, WatchesStages
+from airflow_samza.provider.operators.samza_operator import SamzaOperator
 from airflow_samza.provider.run_identity import has_another_try, interval_of
 from airflow_samza.provider.stats import emit_push
 from airflow_samza.records import plain
@@ -102,7 +102,7 @@ class TableOperator(TellsLineage, SamzaOperator):
         }
 
 
-class SamzaTablePushOperator(WatchesStages, TableOperator):
+class SamzaTablePushOperator(TableOperator):
     """Fills a pushed table from anything that Spark reads, or from a table of a lake, as a new version.
 
     Readers see all of a push or nothing. A retry continues where the former try died; a push with a known id finds its
@@ -298,7 +298,7 @@ class SamzaTablePushOperator(WatchesStages, TableOperator):
             self.hook.finish_push,
             interval_seconds("poll_interval", self.poll_interval),
             progress=PushLog(self.tell, said),
-            on_look=self._spark_shown(self.hook, context),
+            on_look=self._spark_shown(context),
         )
 
     def _defer(self, watch: StageWatch[TableVersion], deadline: float | None) -> None:

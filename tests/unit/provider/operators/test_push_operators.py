@@ -23,13 +23,13 @@ from airflow_samza.provider.airflow_versions import (
     AirflowTaskTimeout,
     TaskDeferralError,
     TaskDeferred,
-    stats_name,
 )
 from airflow_samza.provider.assets import pushed_table
 from airflow_samza.provider.connections.spark import source_options
 from airflow_samza.provider.lineage.outlets import output_alias
 from airflow_samza.provider.operators import table_push
 from airflow_samza.provider.operators.table_push import SamzaTablePushOperator, SamzaTableRollbackOperator
+from airflow_samza.provider.stats import part_of_name
 from airflow_samza.provider.triggers.tables import TablePushTrigger
 from airflow_samza.runs.records.expectations import ExpectationResult
 from airflow_samza.runs.records.folders import write_once
@@ -158,7 +158,7 @@ def test_rows_that_do_not_meet_what_a_table_expects_are_a_metric_as_of_a_stage(
     gauges, operator = Gauges(), push()
     with metrics_sent_to(gauges):
         operator.execute(make_context(operator))
-    named = stats_name("t: n > 0")
+    named = part_of_name("t: n > 0")
     tags = {"application": "with-table", "stage": "push", "expectation": named}
     assert gauges.sent["samza.stage.expectation_failures"] == (2.0, tags)
     assert gauges.sent[f"samza.with-table.push.expectations.{named}.failures"][0] == 2.0

@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -293,7 +293,7 @@ def test_a_consumer_at_work_hears_that_its_producers_task_failed(run: Run, monke
     states = {"page-views": "running"}
     monkeypatch.setattr(triggers, "ASK_SECONDS", 0.0)
     monkeypatch.setattr(ProducerTasks, "states", lambda self: states)
-    producers = ProducerTasks("views", "run-1", {"page-views": "views.page-views"}).to_dict()
+    producers = asdict(ProducerTasks("views", "run-1", {"page-views": "views.page-views"}))
     assert event_of(
         run.watching("by-member", producers=producers), lambda: states.update({"page-views": "failed"})
     ) == {"lost": ["page-views"]}
