@@ -151,13 +151,14 @@ def _digest_of(entries: Entries) -> str:
     return digest.hexdigest()[:16]
 
 
-def ship_package(files: Filesystem, run: RunFolder, suffix: str = ".zip") -> str:
+def ship_package(files: Filesystem, run: RunFolder, name: str = "airflow_samza", suffix: str = ".zip") -> str:
     """Pack this package itself into the run's folder, for hosts that do not have it, or another version.
 
-    The zip's path from the root. ``suffix`` is how a name must end for Spark to take the file as a program.
+    The zip's path from the root, with a ``name``. ``suffix`` is how it must end for Spark to take the file as a
+    program.
     """
     data = packed_package()
-    path = f"{run.code}/airflow_samza-{hashlib.sha256(data).hexdigest()[:16]}{suffix}"
+    path = f"{run.code}/{name}-{hashlib.sha256(data).hexdigest()[:16]}{suffix}"
     files.put_if_absent(path, data)
     return path
 

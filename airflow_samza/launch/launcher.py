@@ -66,7 +66,8 @@ def start_runner(files: Filesystem, run: RunFolder, settings: RunnerSettings) ->
     files.make_dirs(f"{run.servers}/{settings.key}")
     master = parse_master(settings.master)
     start = start_on_service if master.is_service else submit_driver if master.is_submitted else start_process
-    _await_claim(files, run, settings, before, start(files, run, settings))
+    with start(files, run, settings) as started:
+        _await_claim(files, run, settings, before, started)
 
 
 def start_warm_ahead(run_id: str, settings: RunnerSettings) -> None:

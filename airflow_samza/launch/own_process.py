@@ -7,7 +7,8 @@ import os
 import subprocess
 import sys
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 
 from airflow_samza.errors import StageFailed
 from airflow_samza.launch.log_lines import killed_by, most_informative_line
@@ -35,9 +36,7 @@ LET_GO_SECONDS = 5.0
 
 
 class OwnProcess(Started):
-    """A process that becomes the runner. ``log`` is what it prints, from the root."""
-
-    name = "its process"
+    """A process that becomes the runner; ``name`` calls it in sentences. ``log`` is what it prints, from the root."""
 
     def __init__(
         self,
@@ -45,8 +44,10 @@ class OwnProcess(Started):
         process: subprocess.Popen[bytes] | LentProcess,
         log: str,
         patience: float = CLAIM_TIMEOUT_SECONDS,
+        name: str = "its process",
     ) -> None:
         self.patience = patience
+        self.name = name
         self.log = log
         self._files = files
         self._process = process
@@ -61,9 +62,7 @@ class OwnProcess(Started):
         return StartState(ended=f"{self.name} {how}", gave_way=exit_code == GAVE_WAY)
 
     def claimed(self, runner: RunnerFolder) -> None:
-        """Let the process go on by itself."""
-        if isinstance(self._process, LentProcess):
-            self._process.close()
+        """Do nothing: the process goes on by itself."""
 
     def stop(self) -> None:
         """End the process."""
@@ -72,8 +71,6 @@ class OwnProcess(Started):
             self._process.wait(LET_GO_SECONDS)
         except subprocess.TimeoutExpired:
             self._process.kill()
-        if isinstance(self._process, LentProcess):
-            self._process.close()
 
     def failure(self, what: str, remedy: str = "") -> StageFailed:
         """Return the error with the most informative line of what it has printed."""
@@ -85,22 +82,25 @@ class OwnProcess(Started):
         )
 
 
-def start_process(files: Filesystem, run: RunFolder, settings: RunnerSettings) -> OwnProcess:
+@contextmanager
+def start_process(files: Filesystem, run: RunFolder, settings: RunnerSettings) -> Iterator[OwnProcess]:
     """Start a process of this machine, which gets its settings through a pipe, or take that of a warm runner."""
     log = f"{run.servers}/{settings.key}/starting-{uuid.uuid4().hex}.log"
     python = settings.python or sys.executable
     arguments = [settings.root, run.application, run.run_id, settings.key]
     handed = {**settings.to_json(), "starting_log": log, "output": scratch_path(files, log)}
+    lent = None
     if settings.may_be_warm:
-        lent = None
         try:
             lent = take_warm(settings, python, arguments, handed, runner_environment(settings.python))
         except OSError as error:  # a full disk of the host, for instance: the run can do without
             logger.warning("no warm runner is used: %s", error)
-        if lent is not None:
-            return OwnProcess(files, lent, log)
-    process = spawn(files, [python, "-m", RUNNER_MODULE, *arguments], log, settings.python, given=handed)
-    return OwnProcess(files, process, log)
+    if lent is not None:
+        with closing(lent):
+            yield OwnProcess(files, lent, log)
+        return
+    command = [python, "-m", RUNNER_MODULE, *arguments]
+    yield OwnProcess(files, spawn(files, command, log, settings.python, given=handed), log)
 
 
 def spawn(

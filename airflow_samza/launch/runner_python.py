@@ -7,12 +7,14 @@ and the command ``run`` checks it first.
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+import sysconfig
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -164,21 +166,17 @@ def environment_for(python: str) -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name not in left_out}
 
 
-_environments: dict[tuple[str, str], tuple[tuple[tuple[int, ...], ...], Environment]] = {}
-"""Environments by program and path, with the states of the files that they hang on. Failures are not kept."""
-
-
 def find_environment(python: str, named_by: str, path: str = "") -> Environment:
     """Return the environment of a Python program, by running it; :class:`RuntimeMissing` when it does not run.
 
-    ``path`` is its PYTHONPATH.
+    ``path`` is its PYTHONPATH. It is run once until one of the files changes that the environment hangs on.
     """
-    cached = _environments.get((python, path))
-    if cached is not None and cached[0] == _states(cached[1]):
-        return cached[1]
-    environment = _environment(python, named_by, _probed(python, named_by, path))
-    _environments[python, path] = (_states(environment), environment)
-    return environment
+    return _found(python, named_by, path, environment_state(python))
+
+
+@functools.lru_cache(maxsize=16)
+def _found(python: str, named_by: str, path: str, _: object) -> Environment:
+    return _environment(python, named_by, _probed(python, named_by, path))
 
 
 def _probed(python: str, named_by: str, path: str) -> dict[str, Any]:
@@ -303,16 +301,14 @@ def _path_of(python: str) -> str | None:
     return None if not python else shutil.which(python) or python
 
 
-def _states(environment: Environment) -> tuple[tuple[int, ...], ...]:
-    """Return the states of the files by which an environment changes: its Python, and the folders of its libraries."""
-    places: Sequence[str] = (
-        environment.python,
-        os.path.join(os.path.dirname(environment.python), os.pardir, "pyvenv.cfg"),
-        os.path.join(environment.package_home, "__init__.py"),
-        environment.spark_home,
-        os.path.dirname(environment.spark_home),
-    )
-    return tuple(map(state_of, places))
+def environment_state(python: str) -> tuple[tuple[str | int, ...], ...]:
+    """Return an environment's Python and folders of packages (of "" ours) with their states: installing changes one."""
+    if python:
+        prefix = Path(python).parent.parent
+        places = [python, f"{prefix}/pyvenv.cfg", *map(str, sorted(prefix.glob("lib*/python*/*-packages")))]
+    else:
+        places = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
+    return tuple((place, *state_of(place)) for place in places)
 
 
 def state_of(path: str) -> tuple[int, ...]:

@@ -23,8 +23,6 @@ WITHOUT_CLIENT = {(4, 3): "4.3.0"}
 """Feature releases that the package is tested with, whose pyspark-client is not published: for an environment of its
 own, where no Airflow requires one."""
 
-_CORE = re.compile(r"spark-core_[\d.]+-(\d[^/]*)\.jar")
-
 
 def check_installed(home: str = "") -> None:
     """Reject pyspark beside another version of pyspark-client, and a SPARK_HOME with another Spark than pyspark's.
@@ -39,7 +37,7 @@ def check_installed(home: str = "") -> None:
             pyspark=spark,
             client=client,
         )
-    core = _spark_of(Path(home)) if home else None
+    core = jar_version(home, "spark-core") if home else None
     if spark is not None and core is not None and spark != core:
         raise RuntimeMissing(
             f"SPARK_HOME is {home}, which has Spark {core}, and pyspark is of version {spark} here.",
@@ -80,9 +78,10 @@ def installed_version(name: str) -> str | None:
         return None
 
 
-def _spark_of(home: Path) -> str | None:
-    """Return the version of the Spark in a folder; None when there is none."""
-    matches = (_CORE.fullmatch(path.name) for path in sorted((home / "jars").glob("spark-core_*.jar")))
+def jar_version(home: str, artifact: str) -> str | None:
+    """Return the version of a jar of the Spark in a folder, whatever its Scala; None when there is none."""
+    form = re.compile(rf"{artifact}(?:_[\d.]+)?-(\d[^/]*)\.jar")
+    matches = (form.fullmatch(path.name) for path in sorted(Path(home, "jars").glob(f"{artifact}*.jar")))
     return next((match[1] for match in matches if match is not None), None)
 
 

@@ -49,7 +49,7 @@ class Started(ABC):
 
     @abstractmethod
     def stop(self) -> None:
-        """End what was started, and delete what is of no use: nobody waits for it any more."""
+        """End what was started: nobody waits for it any more."""
 
     @abstractmethod
     def failure(self, what: str, remedy: str = "") -> StageFailed:

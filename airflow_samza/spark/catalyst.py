@@ -22,7 +22,7 @@ from airflow_samza.errors import InvalidApplication, MessageError, SamzaError, U
 from airflow_samza.schema import Schema
 from airflow_samza.spark.arrow_types import arrow_schema
 from airflow_samza.spark.epoch_task import RESULT_SCHEMA, EpochTask
-from airflow_samza.spark.physical_plan import PlanNode, explained, parse_plan
+from airflow_samza.spark.physical_plan import PlanNode, exchange_keys, explained, parse_plan
 from airflow_samza.spark.sessions.driver_session import is_spark_lost
 from airflow_samza.task.loop.set_aside import ORDER
 from airflow_samza.task.program.stage_program import ProgramSource, StageProgram
@@ -154,7 +154,7 @@ def reject_wide(frame: DataFrame, operator: OperatorSpec) -> None:
             raise UnsupportedShape(
                 f"{placed(operator)} moves rows between partitions ({_short(_NUMBERS.sub('', text))}), which is not "
                 "allowed inside of a stage.",
-                hint=_way_out(_keys(text)),
+                hint=_way_out(exchange_keys(text)),
                 operator=operator.op_id,
                 exchange=text,
             )
@@ -248,12 +248,6 @@ def _way_out(keys: list[str]) -> str:
         f"Put .partition_by({columns}, id=…) before it, which replaces the exchange; then do what needs all rows of a "
         "key with .aggregate(…), or with a transform that stays within its partition."
     )
-
-
-def _keys(exchange: str) -> list[str]:
-    """Return the columns of ``hashpartitioning(country#5, 200)``."""
-    match = re.search(r"(?:hash|range)partitioning\((.*?), \d+\)", exchange)
-    return re.findall(r"([A-Za-z_]\w*)#\d+", match[1]) if match else []
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import functools
 import re
-from pathlib import Path
 from typing import NamedTuple
 
 from airflow_samza.errors import RuntimeMissing
-from airflow_samza.launch.spark_versions import pyspark_home
+from airflow_samza.launch.spark_versions import jar_version, pyspark_home
 
 _WORDS = (
     ("Avro is built-in but external", "reader of Avro", "org.apache.spark:spark-avro_2.13:{spark}"),
@@ -37,7 +36,7 @@ def find_lacking(text: str) -> Lacking | None:
     """Return what Spark lacks, where its error says so."""
     for words, what, package in _WORDS:
         if words in text:
-            package = package.format(spark=_shipped("spark-core_2.13"))
+            package = package.format(spark=_shipped("spark-core"))
             return Lacking(what, _give(package), package)
     by_class = _STORE_CLASS.search(text)
     if by_class is not None:
@@ -58,5 +57,4 @@ def _give(package: str) -> str:
 @functools.lru_cache(maxsize=2)
 def _shipped(artifact: str) -> str:
     """Return the version of a jar that the installed Spark ships: what is added has to be of the same."""
-    jars = list(Path(pyspark_home(), "jars").glob(f"{artifact}-*.jar"))
-    return jars[0].stem.removeprefix(f"{artifact}-") if jars else f"<the version of Spark's {artifact}>"
+    return jar_version(pyspark_home(), artifact) or f"<the version of Spark's {artifact}>"

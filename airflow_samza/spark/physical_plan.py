@@ -115,3 +115,13 @@ def _tree(text: str, whole: str) -> PlanNode | None:
 def _arguments(text: str, number: str, name: str) -> str:
     match = re.search(_ARGUMENTS.format(number=number, name=re.escape(name.split(" ")[0])), text)
     return match["arguments"] if match is not None else ""
+
+
+def exchange_keys(exchange: str) -> list[str]:
+    """Return the columns by whose values an exchange moves rows.
+
+    >>> exchange_keys("Exchange hashpartitioning(country#5, 200)")
+    ['country']
+    """
+    match = re.search(r"(?:hash|range)partitioning\((.*?), \d+\)", exchange)
+    return re.findall(r"([A-Za-z_]\w*)#\d+", match[1]) if match else []

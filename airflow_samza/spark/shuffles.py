@@ -10,14 +10,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from airflow_samza.application.application import ApplicationSpec
-from airflow_samza.spark.physical_plan import PlanNode, explained, parse_plan
+from airflow_samza.spark.physical_plan import PlanNode, exchange_keys, explained, parse_plan
 from airflow_samza.spark.sessions.session_start import start_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _NUMBERS = re.compile(r"#\d+L?|, ENSURE_REQUIREMENTS|, \[plan_id=\d+\]|, REPARTITION_BY_\w+")
-_KEYS = re.compile(r"hashpartitioning\((.*), \d+\)")
 
 
 def shuffles(frame: DataFrame) -> list[str]:
@@ -70,8 +69,8 @@ def _exchanges(node: PlanNode, above: PlanNode | None) -> list[tuple[PlanNode, P
 def _sentence(exchange: PlanNode, above: PlanNode | None) -> str:
     text = _NUMBERS.sub("", exchange.arguments).strip()
     for_whom = f" for its {above.name.split(' ')[0]}" if above is not None else ""
-    keys = _columns(exchange.arguments)
-    if keys:
+    keys = exchange_keys(exchange.arguments)
+    if keys and "hashpartitioning" in exchange.arguments:
         columns = ", ".join(f'"{key}"' for key in keys)
         key = columns if len(keys) == 1 else f"[{columns}]"
         follows = _follows(above)
@@ -80,11 +79,6 @@ def _sentence(exchange: PlanNode, above: PlanNode | None) -> str:
             "as a stage of its own"
         )
     return f"it shuffles{for_whom} ({text or exchange.name}); no partition_by replaces that"
-
-
-def _columns(arguments: str) -> list[str]:
-    match = _KEYS.search(arguments)
-    return re.findall(r"([A-Za-z_]\w*)#\d+", match[1]) if match else []
 
 
 def _follows(above: PlanNode | None) -> str:

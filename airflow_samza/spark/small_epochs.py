@@ -13,7 +13,6 @@ from functools import cached_property
 from airflow_samza.config import Config
 from airflow_samza.engine.stage_context import StageContext, reject_stopped
 from airflow_samza.engine.stage_setup import StageSetup
-from airflow_samza.engine.worker_errors import shown_as_written
 from airflow_samza.errors import SamzaError
 from airflow_samza.runs.records.epoch_records import Intent
 from airflow_samza.runs.stages.stage_state import cancelled
@@ -106,7 +105,7 @@ class SmallEpochs:
                 elif (ran := process.answer()) is not None:
                     busy.remove(process)
                     if ran.error is not None:
-                        raise SamzaError.from_dict(shown_as_written(ran.error, self._context.origins))
+                        raise SamzaError.from_dict(ran.error)
             if time.monotonic() - looked > LOOK_SECONDS:
                 looked = time.monotonic()
                 if self._context.attempt.cancel_requested():

@@ -61,7 +61,7 @@ def leave_driver(files: Filesystem, run: RunFolder, settings: RunnerSettings) ->
     place, once = f"{run.servers}/{settings.key}", uuid.uuid4().hex
     log, handover = f"{place}/starting-{once}.log", f"{place}/handover-{once}.sealed"
     cluster = parse_master(settings.master).cluster if settings.submit.in_cluster else ""
-    program = ship_package(files, run, ".jar" if cluster == STANDALONE else ".py")
+    program = ship_package(files, run, "driver", ".jar" if cluster == STANDALONE else ".py")
     handed = {**settings.to_json(), "starting_log": log}
     if cluster:
         handed["program"] = program.rpartition("/")[2]

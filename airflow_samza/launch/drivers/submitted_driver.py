@@ -9,13 +9,13 @@ import os
 import re
 import subprocess
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
 from airflow_samza.errors import StageFailed
-from airflow_samza.launch.drivers.driver_files import DriverFiles, leave_driver
+from airflow_samza.launch.drivers.driver_files import leave_driver
 from airflow_samza.launch.drivers.driver_pod import POD_NAME, DriverPod, own_pod, pod_name
 from airflow_samza.launch.drivers.driver_services import RunningDriver, driver_service
 from airflow_samza.launch.drivers.kubernetes_api import REJECTED
@@ -37,6 +37,8 @@ from airflow_samza.runs.stages.stage_runners import RunnerFolder
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.local_copies import carry, scratch_path
 
+SPARK_SUBMIT = "spark-submit"
+
 # A driver that has ended had claimed its place before; the claim is seen as soon as the storage shows it.
 CLAIM_SEEN_SECONDS = 5.0
 
@@ -50,10 +52,14 @@ _REJECTED = re.compile("KubernetesClientException|InvalidResourceRequestExceptio
 """Of lines of spark-submit where a cluster has rejected a driver, so that none has run."""
 
 
-class SubmittedDriver(OwnProcess):
-    """A spark-submit that becomes the driver, on this machine."""
+class ClusterDriver(OwnProcess):
+    """A spark-submit that waits for a driver in the cluster, and is let go once that has claimed its place.
 
-    name = "spark-submit"
+    ``driver_log`` is what the driver prints, from the root; ``command`` is that of spark-submit.
+    """
+
+    is_here = False
+    _ended_at: float | None = None
 
     def __init__(
         self,
@@ -61,37 +67,15 @@ class SubmittedDriver(OwnProcess):
         process: subprocess.Popen[bytes],
         log: str,
         settings: RunnerSettings,
-        given: DriverFiles,
-        properties: str,
+        driver_log: str,
         command: Sequence[str],
         pod: DriverPod | None,
     ) -> None:
-        super().__init__(files, process, log, settings.submit.start_seconds)
+        super().__init__(files, process, log, settings.submit.start_seconds, SPARK_SUBMIT)
         self._settings = settings
-        self._given = given
-        self._properties = properties
+        self._driver_log = driver_log
         self._command = command
         self._pod = pod
-
-    def claimed(self, runner: RunnerFolder) -> None:
-        """Delete what it was given."""
-        self._withdraw()
-
-    def stop(self) -> None:
-        """End it, and delete what it was given."""
-        super().stop()
-        self._withdraw()
-
-    def _withdraw(self) -> None:
-        self._given.withdraw()
-        Path(self._properties).unlink(missing_ok=True)
-
-
-class ClusterDriver(SubmittedDriver):
-    """A spark-submit that waits for a driver in the cluster, and is let go once that has claimed its place."""
-
-    is_here = False
-    _ended_at: float | None = None
 
     def state(self) -> StartState:
         """Return the end of spark-submit, which has waited for the driver's, or what the driver's pod waits for."""
@@ -119,10 +103,9 @@ class ClusterDriver(SubmittedDriver):
     def stop(self) -> None:
         """End it, and have the driver's pod deleted if it has not ended by itself."""
         pod = self._pod if self._process.poll() is None else None
-        OwnProcess.stop(self)
+        super().stop()
         if pod is not None:
             self._delete(pod)
-        self._withdraw()
 
     def _delete(self, pod: DriverPod) -> None:
         with suppress(subprocess.TimeoutExpired):
@@ -140,8 +123,8 @@ class ClusterDriver(SubmittedDriver):
         """Return the error with the driver's own reason, if it has left one; else spark-submit's, or the cluster's."""
         files, master = self._files, parse_master(self._settings.master).shown
         carry(files, scratch_path(files, self.log), self.log)
-        by_driver = lines_of(files, self._given.log)
-        lines, log = (by_driver, self._given.log) if by_driver else (lines_of(files, self.log), self.log)
+        by_driver = lines_of(files, self._driver_log)
+        lines, log = (by_driver, self._driver_log) if by_driver else (lines_of(files, self.log), self.log)
         where = f"Its log is {files.location(self.log)}"
         if remedy:
             return StageFailed(
@@ -171,46 +154,52 @@ class ClusterDriver(SubmittedDriver):
         )
 
 
-def submit_driver(files: Filesystem, run: RunFolder, settings: RunnerSettings) -> SubmittedDriver:
-    """Start a spark-submit, which starts the driver here or in the cluster."""
+@contextmanager
+def submit_driver(files: Filesystem, run: RunFolder, settings: RunnerSettings) -> Iterator[OwnProcess]:
+    """Start a spark-submit, which starts the driver here or in the cluster; at last delete what they were given."""
     submit = settings.submit
     python = "" if submit.in_cluster else settings.python  # there it is a path of another host
     given = leave_driver(files, run, settings)
     driver, place = given.driver, f"{run.servers}/{settings.key}"
-    log = f"{place}/submitting-{driver.once}.log" if submit.in_cluster else given.log
     properties = scratch_path(files, f"{place}/spark-{driver.once}.conf")
-    address = {} if submit.in_cluster else own_address(settings.conf)
-    conf, master, pod = {**driver.conf, **address}, parse_master(settings.master), None
-    if submit.in_cluster and master.cluster == KUBERNETES:
-        pod = DriverPod(master.server, conf, conf.setdefault(POD_NAME, pod_name(driver.name, driver.once)))
-    elif master.cluster == KUBERNETES and IN_POD in os.environ and POD_NAME not in conf:
-        conf |= own_pod(master, conf)
-    leave_properties(properties, conf)
-    command = submit_command(
-        master,
-        submit,
-        name=driver.name,
-        properties=properties,
-        driver=driver.program,
-        arguments=driver.arguments,
-        pyspark=find_environment(python, KEY).spark_home if python else "",
-    )
-    process = spawn(files, command, log, python, driver.environment)
-    return (ClusterDriver if submit.in_cluster else SubmittedDriver)(
-        files, process, log, settings, given, properties, command, pod
-    )
+    try:
+        address = {} if submit.in_cluster else own_address(settings.conf)
+        conf, master, pod = {**driver.conf, **address}, parse_master(settings.master), None
+        if submit.in_cluster and master.cluster == KUBERNETES:
+            pod = DriverPod(master.server, conf, conf.setdefault(POD_NAME, pod_name(driver.name, driver.once)))
+        elif master.cluster == KUBERNETES and IN_POD in os.environ and POD_NAME not in conf:
+            conf |= own_pod(master, conf)
+        leave_properties(properties, conf)
+        command = submit_command(
+            master,
+            submit,
+            name=driver.name,
+            properties=properties,
+            driver=driver.program,
+            arguments=driver.arguments,
+            pyspark=find_environment(python, KEY).spark_home if python else "",
+        )
+        log = f"{place}/submitting-{driver.once}.log" if submit.in_cluster else given.log
+        process = spawn(files, command, log, python, driver.environment)
+        if submit.in_cluster:
+            yield ClusterDriver(files, process, log, settings, given.log, command, pod)
+        else:
+            yield OwnProcess(files, process, log, submit.start_seconds, SPARK_SUBMIT)
+    finally:
+        given.withdraw()
+        Path(properties).unlink(missing_ok=True)
 
 
 class ServicedDriver(Started):
-    """A driver of a service; ``given`` is deleted once it is there, or nobody waits for it."""
+    """A driver of a service; ``log`` is what it prints, from the root."""
 
     is_here = False
 
-    def __init__(self, files: Filesystem, settings: RunnerSettings, given: DriverFiles, running: RunningDriver) -> None:
+    def __init__(self, files: Filesystem, settings: RunnerSettings, log: str, running: RunningDriver) -> None:
         self.patience = settings.submit.start_seconds
         self._files = files
         self._settings = settings
-        self._given = given
+        self._log = log
         self._running = running
 
     def state(self) -> StartState:
@@ -218,32 +207,29 @@ class ServicedDriver(Started):
         return self._running.state()
 
     def claimed(self, runner: RunnerFolder) -> None:
-        """Delete what it was given."""
-        self._given.withdraw()
+        """Do nothing: it is the service's."""
 
     def stop(self) -> None:
         """Have the service end it."""
-        self._given.withdraw()
         self._running.stop()
 
     def failure(self, what: str, remedy: str = "") -> StageFailed:
         """Return the error with the driver's own reason, if it has left one, and the place of its log."""
-        log = self._given.log
         master = parse_master(self._settings.master).shown
         return StageFailed(
             f"The driver of {self._settings.root} did not start on {master}: {what}."
-            f"{last_line(lines_of(self._files, log))}",
+            f"{last_line(lines_of(self._files, self._log))}",
             hint=f"{remedy} Its log is {self._running.log}.".strip(),
-            log=log,
+            log=self._log,
         )
 
 
-def start_on_service(files: Filesystem, run: RunFolder, settings: RunnerSettings) -> ServicedDriver:
-    """Leave program and settings for a driver, and ask the service of the master for it."""
+@contextmanager
+def start_on_service(files: Filesystem, run: RunFolder, settings: RunnerSettings) -> Iterator[ServicedDriver]:
+    """Ask the service of the master for a driver, with program and settings that are left for it until it is there."""
     given = leave_driver(files, run, settings)
     try:
         running = driver_service(settings.master).start(given.driver)
-    except BaseException:
+        yield ServicedDriver(files, settings, given.log, running)
+    finally:
         given.withdraw()
-        raise
-    return ServicedDriver(files, settings, given, running)

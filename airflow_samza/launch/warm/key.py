@@ -6,15 +6,14 @@ import hashlib
 import json
 import os
 import sys
-import sysconfig
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from airflow_samza.errors import SamzaError
 from airflow_samza.launch.java.installed_java import find_java
 from airflow_samza.launch.masters import parse_master
-from airflow_samza.launch.runner_python import state_of
+from airflow_samza.launch.runner_python import environment_state, state_of
 from airflow_samza.launch.runner_settings import RunnerSettings
 from airflow_samza.launch.spark_versions import PYSPARK, installed_version
 from airflow_samza.launch.warm.settings import VARIABLE
@@ -56,7 +55,7 @@ def warm_key(settings: RunnerSettings, environment: Mapping[str, str]) -> str:
         "place": [liveness.place(), _mounts()],
         "root": settings.root,
         "tenant": settings.tenant,
-        "python": [settings.python or sys.executable, sys.version, *_site_packages(settings.python)],
+        "python": [settings.python or sys.executable, sys.version, *environment_state(settings.python)],
         "package": _package_state(),
         "spark": installed_version(PYSPARK) or "",
         "java": _java(),
@@ -67,17 +66,6 @@ def warm_key(settings: RunnerSettings, environment: Mapping[str, str]) -> str:
         "environment": lasting_environment(environment),
     }
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
-
-
-def _site_packages(python: str) -> Iterator[list[int | str]]:
-    """Yield the folders of installed packages with their times: installing something makes another environment."""
-    if python:
-        prefix = Path(python).parents[2]
-        folders = [os.path.realpath(python), *map(str, sorted(prefix.glob("lib*/python*/site-packages")))]
-    else:
-        folders = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
-    for folder in folders:
-        yield [folder, *state_of(folder)]
 
 
 def _package_state() -> list[list[int | str]]:

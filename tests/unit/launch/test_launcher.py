@@ -20,7 +20,7 @@ from typing import Any
 import psutil
 import pytest
 
-from airflow_samza.errors import StageFailed
+from airflow_samza.errors import RuntimeMissing, StageFailed
 from airflow_samza.launch import launcher
 from airflow_samza.launch.code_shipping import ship_package
 from airflow_samza.launch.drivers import driver_pod, submitted_driver
@@ -119,6 +119,14 @@ def test_a_spark_submit_that_fails_is_told_with_its_most_specific_line(launch: L
     with pytest.raises(StageFailed, match=r"exit code 1\. Its last line: .*UnknownHostException: nowhere") as caught:
         ensure_runner(launch.files, RUN, settings)
     assert launch.files.read(str(caught.value.facts["log"])).endswith(b"INFO bye\n")
+    assert launch.left() == []
+
+
+def test_a_spark_submit_that_is_not_there_leaves_nothing_that_was_for_the_driver(launch: Launch) -> None:
+    settings = launch.settings("pass")
+    (launch.folder / "spark-submit").unlink()
+    with pytest.raises(RuntimeMissing, match="There is no spark-submit at"):
+        start_runner(launch.files, RUN, settings)
     assert launch.left() == []
 
 

@@ -26,8 +26,8 @@ LOCAL = parse_master("local")
 
 
 @pytest.fixture(autouse=True)
-def _nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runner_python, "_environments", {})
+def _nothing_is_known() -> None:
+    runner_python._found.cache_clear()
 
 
 @pytest.fixture(scope="module")

@@ -101,9 +101,9 @@ def test_a_hand_over_that_no_driver_took_is_withdrawn(files: Far) -> None:
 @pytest.mark.parametrize(
     ("master", "links", "program", "end"),
     [
-        ("spark://here:7077", "", "hdfs://nn:8020/runs/views/run-1/code/airflow_samza-", ".jar"),
+        ("spark://here:7077", "", "hdfs://nn:8020/runs/views/run-1/code/driver-", ".jar"),
         ("spark://here:7077", LINK, LINK, ""),
-        ("k8s://https://here", "", "hdfs://nn:8020/runs/views/run-1/code/airflow_samza-", ".py"),
+        ("k8s://https://here", "", "hdfs://nn:8020/runs/views/run-1/code/driver-", ".py"),
         ("k8s://https://here", LINK, f"{LINK}#.py", ".py"),
     ],
 )

@@ -14,6 +14,7 @@ from airflow_samza.launch.warm import key as module
 from airflow_samza.launch.warm.key import lasting_environment, warm_key
 from airflow_samza.launch.warm.settings import WarmRunners
 from airflow_samza.systems.system import SystemBinding
+from tests.support.second_environment import make_environment
 
 SETTINGS = RunnerSettings("/data/samza", {"logs": SystemBinding("files", {"root": "/logs"})}, tenant="samza_default")
 ENVIRONMENT = {"PATH": "/bin", "AIRFLOW_CTX_DAG_ID": "one", "SHLVL": "1", "AWS_PROFILE": "a"}
@@ -62,6 +63,15 @@ def test_another_environment_shares_none_and_another_task_does() -> None:
 
 def test_variables_of_one_task_do_not_outlive_it() -> None:
     assert lasting_environment(ENVIRONMENT) == {"PATH": "/bin", "AWS_PROFILE": "a"}
+
+
+def test_installing_a_package_for_the_runners_python_shares_none(tmp_path: Path) -> None:
+    settings = dataclasses.replace(SETTINGS, python=str(make_environment(tmp_path / "environment")))
+    mine = warm_key(settings, ENVIRONMENT)
+    assert warm_key(settings, ENVIRONMENT) == mine
+    (packages,) = tmp_path.glob("environment/lib/python3*/site-packages")
+    os.utime(packages, (1, 1))
+    assert warm_key(settings, ENVIRONMENT) != mine
 
 
 def test_an_upgrade_of_this_package_shares_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
