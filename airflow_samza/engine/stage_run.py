@@ -35,7 +35,7 @@ from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
 from airflow_samza.runs.records.stage_result import describe_result
 from airflow_samza.runs.stages.stage_state import StageHandle, is_staged
 from airflow_samza.systems.filesystems.filesystem import Filesystem
-from airflow_samza.systems.spark.system import SparkSystem
+from airflow_samza.systems.spark.system import CarriedByDriver
 from airflow_samza.systems.system import System, SystemBinding
 
 log = logging.getLogger("airflow_samza.runner")
@@ -79,7 +79,7 @@ def run_stage(
 def _note_who_finishes(context: StageContext) -> None:
     """Note, before there is an intent, that only a runner can publish what this stage writes to Spark."""
     outputs = context.run.plan.stage(context.handle.stage_id).outputs
-    if any(isinstance(context.systems[context.run.stream(stream_id).system], SparkSystem) for stream_id in outputs):
+    if any(isinstance(context.systems[context.run.stream(stream_id).system], CarriedByDriver) for stream_id in outputs):
         write_once(context.files, context.handle.folder.needs_runner, NeedsRunner(outputs))
 
 

@@ -34,7 +34,7 @@ from airflow_samza.systems.output_slots import (
     run_id_of,
     run_of,
 )
-from airflow_samza.systems.spark.system import SparkSystem
+from airflow_samza.systems.spark.system import CarriedByDriver
 from airflow_samza.systems.system import StreamSpec, System
 
 ON_RERUN = "on_rerun"
@@ -152,7 +152,7 @@ def _not_replaced(stream: StreamSpec, system: System) -> Iterator[str]:
         adds = (ON_RERUN, APPEND) in stream.options
         effect = "adds its messages" if adds else f'is rejected, unless {ON_RERUN}="{APPEND}"'
         yield f"messages that are published cannot be replaced: another run of the interval {effect}"
-    elif isinstance(system, SparkSystem) and not system.table(stream).waits_for_the_end:
+    elif isinstance(system, CarriedByDriver) and not system.table(stream).waits_for_the_end:
         if (MODE, UPSERT) in stream.options:
             yield 'mode="upsert": rows of a key that is there are replaced, whichever run has written them'
         else:

@@ -14,7 +14,7 @@ from airflow_samza.application.descriptors import StreamRole
 from airflow_samza.errors import ConfigError, UnsupportedShape
 from airflow_samza.runs.records.run_plan import CONTINUOUS, BoundStream, Note, RunPlan
 from airflow_samza.system_kinds import traits_of
-from airflow_samza.systems.spark.system import SparkSystem
+from airflow_samza.systems.spark.system import CarriedByDriver
 from airflow_samza.systems.spark.tables import UPSERT
 from airflow_samza.systems.system import System
 
@@ -99,12 +99,12 @@ def spark_notes(run: RunPlan, spec: ApplicationSpec, systems: Mapping[str, Syste
                 table = outputs[stream_id].table(run.stream(stream_id).spec)
                 rerun = f"; {table.rerun}" if table.rerun else ""
                 yield stage.stage_id, stream_id, f"written by Spark to {table.place}; {table.delivery}{rerun}"
-        for bound, system in run.outside(stage.inputs, systems, SparkSystem):
+        for bound, system in run.outside(stage.inputs, systems, CarriedByDriver):
             source = _source(spec, run, system, bound.stream_id)
             yield stage.stage_id, bound.stream_id, f"read once by Spark, before the stage: {source}"
 
 
-def _source(spec: ApplicationSpec, run: RunPlan, system: SparkSystem, stream_id: str) -> str:
+def _source(spec: ApplicationSpec, run: RunPlan, system: CarriedByDriver, stream_id: str) -> str:
     reader = spec.inputs[stream_id].reader
     if reader is None:
         return system.table(run.stream(stream_id).spec).place
@@ -112,6 +112,6 @@ def _source(spec: ApplicationSpec, run: RunPlan, system: SparkSystem, stream_id:
     return f"the DataFrame of {callable_name(reader)}" + (f", line {at.line}" if at is not None else "")
 
 
-def _outputs(run: RunPlan, systems: Mapping[str, System]) -> list[tuple[str, SparkSystem]]:
+def _outputs(run: RunPlan, systems: Mapping[str, System]) -> list[tuple[str, CarriedByDriver]]:
     written = sorted({stream_id for stage in run.plan.stages for stream_id in stage.outputs})
-    return [(bound.stream_id, system) for bound, system in run.outside(written, systems, SparkSystem)]
+    return [(bound.stream_id, system) for bound, system in run.outside(written, systems, CarriedByDriver)]

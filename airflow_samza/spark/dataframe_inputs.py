@@ -40,7 +40,7 @@ from airflow_samza.spark.sessions.driver_session import DriverSession
 from airflow_samza.spark.shuffles import shuffles
 from airflow_samza.spark.stage_job import failures, most_specific_line
 from airflow_samza.spark.staging_tasks import PLACE_COLUMN, READ_RESULT, VALUE_COLUMN, ReadTask
-from airflow_samza.systems.spark.system import SparkSystem
+from airflow_samza.systems.spark.system import CarriedByDriver
 from airflow_samza.systems.spark.tables import SparkTable
 from airflow_samza.systems.system import Publication
 from airflow_samza.task.messages.user_errors import user_location
@@ -76,7 +76,7 @@ def read_inputs(driver: DriverSession, context: StageContext) -> RunPlan:
     run, streams, schemas = context.run, dict(context.run.streams), dict(context.run.schemas)
     spec: ApplicationSpec | None = None
     inputs = run.plan.stage(context.handle.stage_id).inputs
-    for stream, system in run.outside(inputs, context.systems, SparkSystem):
+    for stream, system in run.outside(inputs, context.systems, CarriedByDriver):
         stream_id, spec = stream.stream_id, spec or load_application(run.reference).spec(run.config)
         bound = run.through(stream, Generation(run.generation, 1))
         with _READING.setdefault(f"{context.files.root}/{bound.spec.through}", threading.Lock()):
@@ -95,7 +95,7 @@ class _Reading:
         self,
         driver: DriverSession,
         context: StageContext,
-        system: SparkSystem,
+        system: CarriedByDriver,
         stream: StreamDescriptor,
         bound: BoundStream,
     ) -> None:

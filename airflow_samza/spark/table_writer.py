@@ -21,7 +21,7 @@ from airflow_samza.spark.lacking_jars import find_lacking
 from airflow_samza.spark.sessions.driver_session import DriverSession
 from airflow_samza.spark.stage_job import failures, losses
 from airflow_samza.spark.staging_tasks import VALUE_COLUMN, WriteTask
-from airflow_samza.systems.spark.system import SparkSystem, Staged
+from airflow_samza.systems.spark.system import CarriedByDriver, Staged
 from airflow_samza.systems.spark.tables import (
     APPEND,
     OVERWRITE,
@@ -109,10 +109,10 @@ def connect_tables(driver: DriverSession, context: StageContext) -> None:
     promise hangs on that.
     """
     for system in context.systems.values():
-        if isinstance(system, SparkSystem):
+        if isinstance(system, CarriedByDriver):
             system.writer = SparkTableWriter(driver, context)
     outputs = context.run.plan.stage(context.handle.stage_id).outputs
-    for bound, system in context.run.outside(outputs, context.systems, SparkSystem):
+    for bound, system in context.run.outside(outputs, context.systems, CarriedByDriver):
         table = system.table(bound.spec)
         if table.is_in_catalog and table.skips_repeats:
             with (

@@ -22,7 +22,7 @@ from airflow_samza.systems.capabilities import (
     Superseded,
 )
 from airflow_samza.systems.files.location import open_location
-from airflow_samza.systems.spark.system import SparkSystem
+from airflow_samza.systems.spark.system import CarriedByDriver
 from airflow_samza.systems.system import MessageRun, Publication, StreamSpec, System, SystemBinding
 from tests.support import delta_lake
 from tests.support.iceberg_lake import catalog_at, table_of
@@ -176,7 +176,7 @@ def test_the_traits_of_a_kind_agree_with_its_capabilities(kind: str, tmp_path: P
     assert isinstance(system, found.load())
     assert isinstance(system, System)
     assert isinstance(system, TopicSystem) == traits.carries_control
-    assert isinstance(system, SparkSystem) == traits.through_topics
+    assert isinstance(system, CarriedByDriver) == traits.through_topics
     assert isinstance(system, PublishesForGood) == traits.stages_outputs
     if traits.keeps_versions:
         for capability in (HasSections, RemembersWriters, DiscardsStaged):

@@ -17,7 +17,7 @@ from airflow_samza.launch.bindings import bindings_to_json
 from airflow_samza.runs.records.epoch_records import InputIntent, Intent
 from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
 from airflow_samza.runs.stages.stage_state import cancelled
-from airflow_samza.systems.spark.system import SparkSystem
+from airflow_samza.systems.spark.system import CarriedByDriver
 from airflow_samza.task.program.stage_program import reject_catalyst
 
 
@@ -39,7 +39,7 @@ class LocalEngine:
         """Return the plan as it is; inputs that Spark would read are rejected."""
         run = context.run
         for stream_id in run.plan.stage(context.handle.stage_id).inputs:
-            if not run.is_own(stream_id) and isinstance(context.systems[run.stream(stream_id).system], SparkSystem):
+            if not run.is_own(stream_id) and isinstance(context.systems[run.stream(stream_id).system], CarriedByDriver):
                 raise RuntimeMissing(
                     f"The input {stream_id!r} is read by Spark, and there is no Spark here.",
                     hint="Run the stage on Spark.",

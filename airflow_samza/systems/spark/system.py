@@ -12,7 +12,7 @@ import dataclasses
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from airflow_samza.config import MAX_PARTITIONS
 from airflow_samza.errors import ConfigError, StageLost
@@ -24,7 +24,7 @@ from airflow_samza.systems.log.consumer import LogConsumer
 from airflow_samza.systems.log.maintenance import ExpiringLogTopic
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.spark.tables import SparkTable
-from airflow_samza.systems.system import Publication, StreamMetadata, StreamSpec, SystemBinding, SystemProducer
+from airflow_samza.systems.system import Publication, StreamMetadata, StreamSpec, System, SystemBinding, SystemProducer
 
 KIND = "spark"
 
@@ -51,11 +51,22 @@ class TableWriter(Protocol):
         """Write all rows, as the table's mode says. It may be called again for the same rows."""
 
 
-class SparkSystem:
-    """System that tasks do not reach: the driver process carries its streams through topics of the run.
+@runtime_checkable
+class CarriedByDriver(System, Protocol):
+    """A system that tasks do not reach: the driver process carries its streams through topics of the run."""
 
-    ``writer`` is set in driver processes only.
-    """
+    writer: TableWriter | None
+    """Writes tables; set in driver processes only."""
+
+    def table(self, stream: StreamSpec) -> SparkTable:
+        """Return the stream as Spark sees it."""
+
+    def publish_read(self, stream: StreamSpec, publication: Publication) -> None:
+        """Publish what Spark has read of a stream to the topic that it goes through."""
+
+
+class SparkSystem:
+    """System of what Spark reads and writes. ``writer`` is set in driver processes only."""
 
     def __init__(self, name: str, binding: SystemBinding, root: str) -> None:
         self.name = name
