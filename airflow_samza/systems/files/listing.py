@@ -63,7 +63,7 @@ class _Walk:
     def list_at_once(self, directory: str) -> None:
         """List all below a directory by one request, if the storage allows; an empty one is as if not listed."""
         storage = object_store_of(self.root.filesystem)
-        entries = storage.list_all(directory) if storage is not None else []
+        entries = storage.entries(directory, recursive=True) if storage is not None else []
         if not entries:
             return
         self.whole = directory.rstrip("/")
@@ -97,13 +97,11 @@ class _Walk:
         storage = object_store_of(self.root.filesystem)
         if isinstance(self.root.filesystem, pafs.LocalFileSystem) and os.path.isdir(directory):
             # By the names: Arrow's own listing leaves out links that lead nowhere.
-            infos: list[pafs.FileInfo] = self.root.filesystem.get_file_info(
-                [os.path.join(directory, name) for name in os.listdir(directory)]
-            )
-            return infos
+            paths = [os.path.join(directory, name) for name in os.listdir(directory)]
+            return list(self.root.filesystem.get_file_info(paths))
         if storage is None:
             return self.root.at(directory).entries()
-        entries = storage.list_folder(directory)
+        entries = storage.entries(directory, recursive=False)
         self.versions.update((str(info.path), version) for info, version in entries)
         return [info for info, _ in entries]
 

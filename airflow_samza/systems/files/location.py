@@ -57,8 +57,7 @@ class Location:
 
     def entries(self) -> list[pafs.FileInfo]:
         """Return the files and folders in it; none where there is no such folder."""
-        infos: list[pafs.FileInfo] = self.filesystem.get_file_info(pafs.FileSelector(self.path, allow_not_found=True))
-        return infos
+        return list(self.filesystem.get_file_info(pafs.FileSelector(self.path, allow_not_found=True)))
 
     @property
     def name(self) -> str:

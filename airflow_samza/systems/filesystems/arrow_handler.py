@@ -53,7 +53,7 @@ class RemoteHandler(pafs.FileSystemHandler):  # type: ignore[misc]  # Arrow has 
     def get_file_info_selector(self, selector: pafs.FileSelector) -> list[pafs.FileInfo]:
         base = str(selector.base_dir)
         try:
-            entries = self._entries(base, selector.recursive)
+            entries = self.entries(base, recursive=selector.recursive)
             if not entries and not self._client.has_folders and key_of(base):
                 if self._info(base).type == pafs.FileType.File:
                     raise NotADirectoryError(20, "Not a directory", base)
@@ -65,8 +65,11 @@ class RemoteHandler(pafs.FileSystemHandler):  # type: ignore[misc]  # Arrow has 
         return [info for info, _ in entries]
 
     @as_os_errors()
-    def _entries(self, path: str, recursive: bool) -> list[tuple[pafs.FileInfo, str | None]]:
-        """Return what lies in a folder, or in it and below it, with versions."""
+    def entries(self, path: str, *, recursive: bool) -> list[tuple[pafs.FileInfo, str | None]]:
+        """Return what lies in a folder, or in it and below it, each file with its version if it has one.
+
+        In a bucket it comes by one list, and a missing folder is an empty one.
+        """
         key = key_of(path)
         listed = self._client.below(key) if recursive else self._client.list(key)
         found = [each for each in listed if each.key != key]
@@ -130,14 +133,6 @@ class ObjectStoreHandler(RemoteHandler):
     """
 
     _client: ObjectClient
-
-    def list_folder(self, path: str) -> list[tuple[pafs.FileInfo, str | None]]:
-        """Return the files and folders in a folder, each file with its version, by one list; none without a folder."""
-        return self._entries(path, recursive=False)
-
-    def list_all(self, path: str) -> list[tuple[pafs.FileInfo, str | None]]:
-        """Return all files and folders below a folder, each file with its version, by one list."""
-        return self._entries(path, recursive=True)
 
     @as_os_errors()
     def list_in_order(self, path: str, behind: str, more: Callable[[pafs.FileInfo], bool]) -> list[pafs.FileInfo]:

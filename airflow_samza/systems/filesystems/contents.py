@@ -185,10 +185,8 @@ class LocalOutput(NewFile):
                 if self._durable:
                     os.fsync(self._file.fileno())
             finally:
-                with contextlib.suppress(OSError):
+                with contextlib.suppress(OSError):  # a close that fails has still given the handle back
                     self._file.close()
-                if not self._file.closed:  # pragma: no cover - a close that failed has still given the handle back
-                    os.close(self._file.fileno())
 
     def __enter__(self) -> LocalOutput:
         return self

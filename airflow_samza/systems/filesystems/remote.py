@@ -7,6 +7,7 @@ A new storage is a client with these calls. Files of streams are read and writte
 from __future__ import annotations
 
 import contextlib
+import uuid
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Protocol
@@ -192,6 +193,11 @@ class RemoteFilesystem:
 
     def make_dirs(self, directory: str) -> None:
         self.client.make_dirs(self.key(directory))
+
+
+def temporary_key(key: str) -> str:
+    """Return a new key beside one, for what is half written."""
+    return f"{key.rpartition('/')[0]}/{TEMPORARY_PREFIX}{uuid.uuid4().hex}".lstrip("/")
 
 
 def name_of(key: str) -> str:

@@ -18,7 +18,7 @@ from airflow_samza.errors import SchemaError
 from airflow_samza.systems.files.formats.avro import fastavro
 from airflow_samza.systems.files.formats.nested import rows_of
 from airflow_samza.systems.serdes.avro_columns import RecordColumns, Unsupported
-from airflow_samza.systems.serdes.decoding import decoded_rows, merged, without_nulls
+from airflow_samza.systems.serdes.decoding import decoded_each, merged, without_nulls
 from airflow_samza.systems.serdes.serde import BadMessage, Decoded, Serde
 
 
@@ -73,26 +73,20 @@ class AvroRecords(Serde):
         return merged([(np.flatnonzero(~flagged), good), (places, others)])
 
     def _one_by_one(self, values: pa.Array) -> Decoded:
-        messages: list[dict[str, Any] | BadMessage] = []
-        for place, value in enumerate(values.to_pylist()):
-            source = io.BytesIO(value)
-            try:
-                record = self._library.schemaless_reader(source, self._written, self._read)
-            except Exception as error:  # whatever the decoder trips over
-                what = "it ends too early" if isinstance(error, EOFError) else f"{type(error).__name__}: {error}"
-                messages.append(BadMessage(place, f"it is no record of the schema ({what})"))
-                continue
-            if source.tell() == len(value):
-                messages.append(
-                    {
-                        name: record.get(name) if kind is None else _declared(record.get(name), kind)
-                        for name, kind in self._fields
-                    }
-                )
-            else:
-                why = f"{len(value) - source.tell()} further bytes follow the record"
-                messages.append(BadMessage(place, why))
-        return decoded_rows(messages, self._schema)
+        return decoded_each(values, self._read_one, self._schema)
+
+    def _read_one(self, value: bytes) -> dict[str, Any]:
+        source = io.BytesIO(value)
+        try:
+            record = self._library.schemaless_reader(source, self._written, self._read)
+        except Exception as error:  # whatever the decoder trips over
+            what = "it ends too early" if isinstance(error, EOFError) else f"{type(error).__name__}: {error}"
+            raise BadMessage(0, f"it is no record of the schema ({what})") from error
+        if source.tell() < len(value):
+            raise BadMessage(0, f"{len(value) - source.tell()} further bytes follow the record")
+        return {
+            name: record.get(name) if kind is None else _declared(record.get(name), kind) for name, kind in self._fields
+        }
 
 
 def _declared(value: Any, kind: pa.DataType) -> Any:

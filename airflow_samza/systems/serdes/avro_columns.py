@@ -93,6 +93,15 @@ class Cursors:
         decoded: Numbers = (numbers >> np.uint64(1)).astype(np.int64) ^ -(numbers & np.uint64(1)).astype(np.int64)
         return decoded
 
+    def numbers_within(self, low: int, high: int) -> Numbers:
+        """Return the whole numbers that stand at the cursors; one outside of a range is 0, and flagged."""
+        numbers = self.numbers()
+        wrong = (numbers < low) | (numbers > high)
+        if wrong.any():
+            self.flagged |= wrong
+            numbers = np.where(wrong, 0, numbers)
+        return numbers
+
     def fixed(self, size: int) -> Numbers:
         """Return the bytes that stand at the cursors, a row each."""
         rows = self.data[np.minimum(self.pos, len(self.data) - size)[:, None] + np.arange(size)]
@@ -116,12 +125,12 @@ Node = Callable[[Cursors], pa.Array]
 
 def _bytes_of(cursors: Cursors, start: Numbers, end: Numbers) -> pa.Array:
     """Return the bytes between positions: every second of an array over the whole buffer."""
-    offsets = np.empty(2 * len(start), np.int32)
-    offsets[::2], offsets[1::2] = start, end
+    offsets = np.full(2 * len(start) + 1, len(cursors.data), np.int32)
+    offsets[:-1:2], offsets[1::2] = start, end
     whole = pa.Array.from_buffers(
         pa.binary(), len(offsets) - 1, [None, pa.py_buffer(offsets), pa.py_buffer(cursors.data)]
     )
-    return whole.take(pa.array(np.arange(0, len(offsets), 2)))
+    return whole.take(pa.array(np.arange(0, len(whole), 2)))
 
 
 def _text_of(cursors: Cursors, start: Numbers, end: Numbers) -> pa.Array:
@@ -142,8 +151,6 @@ def _text_of(cursors: Cursors, start: Numbers, end: Numbers) -> pa.Array:
 def _sized(build: Callable[[Cursors, Numbers, Numbers], pa.Array], size: int | None = None) -> Node:
     def read(cursors: Cursors) -> pa.Array:
         sizes = cursors.numbers() if size is None else np.full(len(cursors.pos), size)
-        if not len(sizes):
-            return build(cursors, np.zeros(1, np.int64), np.zeros(1, np.int64)).slice(0, 0)
         return build(cursors, *cursors.spans(sizes))
 
     return read
@@ -154,11 +161,7 @@ def _whole(kind: pa.DataType, low: int, high: int, times: int = 1) -> Node:
     dtype = f"i{kind.bit_width // 8}"
 
     def read(cursors: Cursors) -> pa.Array:
-        numbers = cursors.numbers()
-        wrong = (numbers < low) | (numbers > high)
-        if wrong.any():
-            cursors.flagged |= wrong
-            numbers = np.where(wrong, 0, numbers)
+        numbers = cursors.numbers_within(low, high)
         whole = pa.array((numbers * times if times != 1 else numbers).astype(dtype))
         return whole if types.is_integer(kind) else whole.view(kind)
 
@@ -169,9 +172,7 @@ def _whole_as_floating(kind: pa.DataType) -> Node:
     most = _EXACT[kind.bit_width // 8]
 
     def read(cursors: Cursors) -> pa.Array:
-        numbers = cursors.numbers()
-        cursors.flagged |= (numbers < -most) | (numbers > most)
-        return pa.array(numbers.astype(f"f{kind.bit_width // 8}"))
+        return pa.array(cursors.numbers_within(-most, most).astype(f"f{kind.bit_width // 8}"))
 
     return read
 
@@ -193,10 +194,7 @@ def _enum(symbols: list[str]) -> Node:
     names = pa.array(symbols, pa.string())
 
     def read(cursors: Cursors) -> pa.Array:
-        numbers = cursors.numbers()
-        wrong = (numbers < 0) | (numbers >= len(symbols))
-        cursors.flagged |= wrong
-        return names.take(pa.array(np.where(wrong, 0, numbers)))
+        return names.take(pa.array(cursors.numbers_within(0, len(symbols) - 1)))
 
     return read
 
@@ -205,8 +203,7 @@ def _maybe(inner: Node, value_branch: int, branches: int) -> Node:
     """Return what reads one of these branches, of which all but the one of ``inner`` are null."""
 
     def read(cursors: Cursors) -> pa.Array:
-        chosen = cursors.numbers()
-        cursors.flagged |= (chosen < 0) | (chosen >= branches)
+        chosen = cursors.numbers_within(0, branches - 1)
         taken = chosen == value_branch
         if taken.all():
             return inner(cursors)
@@ -252,6 +249,15 @@ _ANY: dict[str, pa.DataType] = {
 }
 """The columns of fields that nobody declared: they are read over."""
 
+_PLAIN: dict[tuple[str, pa.DataType], Node] = {
+    ("float", pa.float32()): _floating(4),
+    ("double", pa.float64()): _floating(8),
+    ("boolean", pa.bool_()): _boolean,
+    ("bytes", pa.binary()): _sized(_bytes_of),
+    ("string", pa.string()): _sized(_text_of),
+}
+"""Readers of plain fields, by their types and those of their columns; numbers are read into several."""
+
 _SECONDS = {"millis": 1000, "micros": 1_000_000}
 
 
@@ -292,16 +298,10 @@ def node_of(schema: Any, kind: pa.DataType | None, named: dict[str, Any], depth:
             return _whole(kind, -bound, bound - 1)
         if types.is_float32(kind) or types.is_float64(kind):
             return _whole_as_floating(kind)
-    elif (name, kind) in (("float", pa.float32()), ("double", pa.float64())):
-        return _floating(kind.bit_width // 8)
-    elif name == "boolean" and types.is_boolean(kind):
-        return _boolean
+    elif (name, kind) in _PLAIN:
+        return _PLAIN[name, kind]
     elif name == "enum" and types.is_string(kind):
         return _enum(schema["symbols"])
-    elif name == "bytes" and types.is_binary(kind):
-        return _sized(_bytes_of)
-    elif name == "string" and types.is_string(kind):
-        return _sized(_text_of)
     elif name == "fixed" and types.is_binary(kind):
         return _sized(_bytes_of, schema["size"])
     raise Unsupported

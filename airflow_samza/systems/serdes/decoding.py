@@ -1,7 +1,7 @@
-"""Reading of messages together, and the search for those that cannot be read: by halves, or one by one.
+"""Messages that are read in parts, put together again, and those that are read one by one.
 
-Messages that a library or the user's code reads one by one come as dicts, and become a batch here. No value is
-adjusted. The serdes that read messages one by one go through it.
+What a library or the user's code reads one by one comes as dicts, and becomes a batch here. No value is adjusted. All
+serdes go through it.
 """
 
 from __future__ import annotations
@@ -19,33 +19,6 @@ from pyarrow import types
 from airflow_samza.quoting import quoted
 from airflow_samza.systems.serdes.serde import BadMessage, Decoded
 
-ReadTogether = Callable[[pa.Array], pa.RecordBatch | None]
-"""Reads all values at once, or returns None."""
-
-SMALLEST = 16
-"""Messages that are looked at one by one: below that, to read them together costs as much."""
-
-
-def decoded_by_halves(values: pa.Array, read: ReadTogether, one_by_one: Callable[[pa.Array], Decoded]) -> Decoded:
-    """Return what is read of the values together, in parts as large as can be; the others are read one by one."""
-    batches: list[pa.RecordBatch] = []
-    bad: list[BadMessage] = []
-    waiting = [(0, len(values))]
-    while waiting:
-        start, end = waiting.pop()
-        part = values.slice(start, end - start)
-        batch = read(part)
-        if batch is not None:
-            batches.append(batch)
-        elif end - start <= SMALLEST:
-            decoded = one_by_one(part)
-            batches.append(decoded.batch)
-            bad += [one.at(start + one.place) for one in decoded.bad]
-        else:
-            middle = (start + end) // 2
-            waiting += [(middle, end), (start, middle)]
-    return Decoded(joined(batches), bad)
-
 
 def merged(parts: Sequence[tuple[Any, Decoded]]) -> Decoded:
     """Return what was read of parts of an array, in its order; each comes with the places (numbers) of its values."""
@@ -59,11 +32,6 @@ def merged(parts: Sequence[tuple[Any, Decoded]]) -> Decoded:
         return Decoded(batches[0], bad)
     order = np.argsort(np.concatenate(rows), kind="stable")
     return Decoded(pa.concat_batches(batches).take(pa.array(order)), bad)
-
-
-def joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    """Return batches, at least one, as one."""
-    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
 
 
 def without_nulls(values: pa.Array, read: Callable[[pa.Array], Decoded]) -> Decoded:
@@ -83,6 +51,24 @@ def reject_nulls(values: pa.Array) -> None:
     """Reject nulls: a message without a value has no bytes, and no columns."""
     if values.null_count:
         raise BadMessage(int(pc.index(pc.is_null(values), True).as_py()), "it has no value")
+
+
+def decoded_each(
+    values: pa.Array, read: Callable[[Any], Mapping[str, Any]], schema: pa.Schema, *, first_only: bool = False
+) -> Decoded:
+    """Return what is read of values, one by one; ``first_only``: behind the first bad one nothing is read.
+
+    What cannot be read is a :class:`BadMessage`, of whatever place.
+    """
+    messages: list[Mapping[str, Any] | BadMessage] = []
+    for place, value in enumerate(values.to_pylist()):
+        try:
+            messages.append(read(value))
+        except BadMessage as bad:
+            messages.append(bad.at(place))
+            if first_only:
+                break
+    return decoded_rows(messages, schema)
 
 
 def decoded_rows(messages: Sequence[Mapping[str, Any] | BadMessage], schema: pa.Schema) -> Decoded:

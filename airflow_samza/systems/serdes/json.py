@@ -7,7 +7,6 @@ the serde of a registry reads bodies by it.
 
 from __future__ import annotations
 
-from functools import partial
 from operator import attrgetter
 from typing import Any
 
@@ -17,10 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_samza.systems.files.formats.json_blocks import count_objects
-from airflow_samza.systems.files.formats.json_lines import is_for_arrow, parsed_by_arrow
-from airflow_samza.systems.files.formats.json_values import from_lines, readable_lines, to_objects
+from airflow_samza.systems.files.formats.json_lines import arrow_first, is_for_arrow, parsed_by_arrow
+from airflow_samza.systems.files.formats.json_values import LineReader, from_lines, readable_lines, to_objects
 from airflow_samza.systems.files.formats.lines import Block
-from airflow_samza.systems.serdes.decoding import decoded_by_halves, joined, merged, without_nulls
+from airflow_samza.systems.serdes.decoding import merged, without_nulls
 from airflow_samza.systems.serdes.serde import BadMessage, Decoded, Serde
 
 _OBJECT = r"(?s)^\s*\{.*\}\s*$"
@@ -55,19 +54,20 @@ class JsonSerde(Serde):
 
     def decode_each(self, values: pa.Array) -> Decoded:
         """Return the messages that can be read."""
-        return without_nulls(values, self._by_arrow_first if self._by_arrow else self._by_python)
+        return without_nulls(values, self._each)
 
-    def _by_arrow_first(self, values: pa.Array) -> Decoded:
+    def _each(self, values: pa.Array) -> Decoded:
         """Return what Arrow reads at once, or else in parts, without those values that are no objects at a glance."""
+        if not self._by_arrow:
+            return self._by_lines(values, from_lines)
         batch = self._together(values)
         if batch is not None:
             return Decoded(batch)
         objects = pc.match_substring_regex(values, _OBJECT).to_numpy(zero_copy_only=False)
         parts = []
-        for alike in (objects, ~objects):
+        for alike, read in ((objects, arrow_first), (~objects, from_lines)):
             if alike.any():
-                some = values.filter(pa.array(alike))
-                parts.append((np.flatnonzero(alike), decoded_by_halves(some, self._together, self._by_python)))
+                parts.append((np.flatnonzero(alike), self._by_lines(values.filter(pa.array(alike)), read)))
         return merged(parts)
 
     def _together(self, values: pa.Array) -> pa.RecordBatch | None:
@@ -83,20 +83,20 @@ class JsonSerde(Serde):
             batch = parsed_by_arrow(lines, self._schema)
         return batch if batch is not None and batch.num_rows == len(values) else None
 
-    def _by_python(self, values: pa.Array) -> Decoded:
-        """Return the messages as Python's parser reads them, which says which are bad."""
+    def _by_lines(self, values: pa.Array, read: LineReader) -> Decoded:
+        """Return the messages as they are read line by line where some are bad, and which."""
         messages = _on_one_line(values).to_pylist()
         places = [place for place, message in enumerate(messages) if message.strip()]
         batches = [self._empty]
         bad = [BadMessage(place, "it is empty") for place, message in enumerate(messages) if not message.strip()]
-        for piece in readable_lines([messages[place] for place in places], partial(from_lines, target=self._schema)):
+        for piece in readable_lines([messages[place] for place in places], self._schema, read):
             if isinstance(piece, pa.RecordBatch):
                 batches.append(piece)
             else:
                 number, error = piece
                 why = str(error) if error.column is None else f"{error.column!r} has {error}"
                 bad.append(BadMessage(places[number], why))
-        return Decoded(joined(batches), sorted(bad, key=lambda one: one.place))
+        return Decoded(pa.concat_batches(batches), sorted(bad, key=lambda one: one.place))
 
 
 def _on_one_line(values: pa.Array) -> pa.Array:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_samza.systems.serdes.decoding import decoded_by_halves, reject_nulls, without_nulls
+from airflow_samza.systems.serdes.decoding import reject_nulls, without_nulls
 from airflow_samza.systems.serdes.serde import BadMessage, Decoded, Serde
 
 
@@ -39,13 +39,10 @@ class StringSerde(BytesSerde):
     """Serde of texts in UTF-8: the value of the one column."""
 
     def _each(self, values: pa.Array) -> Decoded:
-        return decoded_by_halves(values, self._together, self._one_by_one)
-
-    def _together(self, values: pa.Array) -> pa.RecordBatch | None:
         try:
-            return self._batch(values.cast(pa.string()))
+            return Decoded(self._batch(values.cast(pa.string())))
         except pa.ArrowInvalid:
-            return None
+            return self._one_by_one(values)
 
     def _one_by_one(self, values: pa.Array) -> Decoded:
         texts, bad = [], []

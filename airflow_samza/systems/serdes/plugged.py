@@ -15,7 +15,7 @@ from airflow_samza.application.rejections import imported
 from airflow_samza.errors import ConfigError
 from airflow_samza.row import Row
 from airflow_samza.systems.files.formats.nested import rows_of
-from airflow_samza.systems.serdes.decoding import decoded_rows
+from airflow_samza.systems.serdes.decoding import decoded_each
 from airflow_samza.systems.serdes.serde import BadMessage, Decoded, Serde
 
 
@@ -45,40 +45,27 @@ class PluggedSerde(Serde):
 
     def decode(self, values: pa.Array) -> pa.RecordBatch:
         """Return what ``from_bytes`` gives; behind the first message that it rejects it is not called."""
-        return self._each(values, first_only=True).whole()
+        return decoded_each(values, self._read_one, self._schema, first_only=True).whole()
 
     def decode_each(self, values: pa.Array) -> Decoded:
         """Return what ``from_bytes`` gives, message by message."""
-        return self._each(values, first_only=False)
+        return decoded_each(values, self._read_one, self._schema)
 
-    def _each(self, values: pa.Array, *, first_only: bool) -> Decoded:
-        messages: list[dict[str, Any] | BadMessage] = []
-        for place, value in enumerate(values.to_pylist()):
-            try:
-                messages.append(self._one(place, value))
-            except BadMessage as bad:
-                messages.append(bad)
-                if first_only:
-                    break
-        return decoded_rows(messages, self._schema)
-
-    def _one(self, place: int, value: bytes | None) -> dict[str, Any]:
+    def _read_one(self, value: bytes | None) -> dict[str, Any]:
         if value is None:
-            raise BadMessage(place, "it has no value")
+            raise BadMessage(0, "it has no value")
         try:
             message = self._serde.from_bytes(value)
         except Exception as error:
-            raise BadMessage(place, f"{type(error).__name__}: {error}", raised=error) from error
+            raise BadMessage(0, f"{type(error).__name__}: {error}", raised=error) from error
         if dataclasses.is_dataclass(message) and not isinstance(message, type):
             message = {field.name: getattr(message, field.name) for field in dataclasses.fields(message)}
         if not isinstance(message, Mapping):
-            raise BadMessage(place, f"from_bytes of {self._name} gives {type(message).__name__}, and no message")
+            raise BadMessage(0, f"from_bytes of {self._name} gives {type(message).__name__}, and no message")
         unknown = sorted(str(name) for name in message if name not in self._schema.names)
         if unknown:
             columns = ", ".join(self._schema.names)
-            raise BadMessage(
-                place, f"from_bytes of {self._name} gives a column {unknown[0]!r}; the columns are {columns}"
-            )
+            raise BadMessage(0, f"from_bytes of {self._name} gives a column {unknown[0]!r}; the columns are {columns}")
         return dict(message)
 
 

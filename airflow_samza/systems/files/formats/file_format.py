@@ -82,10 +82,11 @@ class InputFile:
         return self.filesystem.open_input_file(self.path)
 
     def sequential(self) -> pa.NativeFile:
-        """Return the file from its start, decompressed when its extension says so, in any letter case."""
+        """Return the file from its start, decompressed when its extension says so, in any letter case.
+
+        One that is not compressed is seekable.
+        """
         codec = CODECS.get(compression_of(self.path) or "")
-        if self.version is None:
-            return self.filesystem.open_input_stream(self.path, compression=codec)
         opened = self.random_access()
         return opened if codec is None else pa.CompressedInputStream(opened, codec)
 

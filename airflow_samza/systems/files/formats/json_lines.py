@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from functools import partial
 from typing import IO
 
 import pyarrow as pa
@@ -36,7 +35,14 @@ from airflow_samza.systems.files.formats.file_format import (
     rows_without_columns,
 )
 from airflow_samza.systems.files.formats.json_blocks import count_objects
-from airflow_samza.systems.files.formats.json_values import BadValue, from_lines, parsed_line, readable_lines, to_lines
+from airflow_samza.systems.files.formats.json_values import (
+    BadValue,
+    LineReader,
+    from_lines,
+    parsed_line,
+    readable_lines,
+    to_lines,
+)
 from airflow_samza.systems.files.formats.lines import (
     BOM,
     LONGEST_LINE,
@@ -120,7 +126,7 @@ class JsonLinesInput(OpenFile):
     ) -> Iterator[pa.RecordBatch | Unreadable]:
         """Yield the lines that start in the bytes [start, end)."""
         target = pa.schema([self.schema.field(name) for name in names])
-        by_arrow = is_for_arrow(target)
+        read = arrow_first if is_for_arrow(target) else from_lines
         for block in self._blocks(start, end):
             if block.truncated:
                 reason = f"a line of more than {LONGEST_LINE // 2**20} MiB"
@@ -129,10 +135,10 @@ class JsonLinesInput(OpenFile):
                 yield Unreadable(as_text(block.data), reason)
                 continue
             if self.file.tolerant:
-                yield from _tolerantly(block, target, by_arrow)
+                yield from _tolerantly(block, target, read)
                 continue
             try:
-                batch = _decoded(block, target, by_arrow)
+                batch = read(block, target)
             except BadValue as bad:
                 raise self._rejection(bad, block) from bad
             yield from pieces_of(batch)
@@ -197,15 +203,14 @@ class JsonLinesInput(OpenFile):
         )
 
 
-def _tolerantly(block: Block, target: pa.Schema, by_arrow: bool) -> Iterator[pa.RecordBatch | Unreadable]:
+def _tolerantly(block: Block, target: pa.Schema, read: LineReader) -> Iterator[pa.RecordBatch | Unreadable]:
     """Yield the rows of a block in pieces, and between them the lines that are bad."""
-    read = partial(_decoded, target=target, by_arrow=by_arrow)
     try:
-        yield from pieces_of(read(block))
+        yield from pieces_of(read(block, target))
         return
     except BadValue:
         lines = [line for line in block.data.split(b"\n") if line.strip()]
-    for piece in readable_lines(lines, read):
+    for piece in readable_lines(lines, target, read):
         if isinstance(piece, pa.RecordBatch):
             yield from pieces_of(piece)
         else:
@@ -214,8 +219,9 @@ def _tolerantly(block: Block, target: pa.Schema, by_arrow: bool) -> Iterator[pa.
             yield Unreadable(as_text(lines[place]), f"{bad}{column}")
 
 
-def _decoded(block: Block, target: pa.Schema, by_arrow: bool) -> pa.RecordBatch:
-    batch = parsed_by_arrow(block.data, target) if by_arrow else None
+def arrow_first(block: Block, target: pa.Schema) -> pa.RecordBatch:
+    """Return the rows of a block of lines as Arrow reads them, or else as Python does."""
+    batch = parsed_by_arrow(block.data, target)
     return batch if batch is not None else from_lines(block, target)
 
 

@@ -14,7 +14,7 @@ from pyarrow import types
 
 from airflow_samza.errors import SchemaError
 from airflow_samza.systems.files.formats.file_format import READ_BY_SPARK
-from airflow_samza.systems.files.formats.nested import offsets_of
+from airflow_samza.systems.files.formats.nested import leaves_of
 
 LARGEST_VALUE = 64 * 2**20
 """Bytes of one text or binary value, at any depth: those of the longest line of a text file."""
@@ -42,41 +42,27 @@ def check_values(batch: pa.RecordBatch, first_row: int, file: str, stream: str) 
     """Reject a batch with a value that is larger than the limit; ``first_row`` is the number of its first row."""
     if batch.nbytes <= LARGEST_VALUE and not any(map(types.is_dictionary, batch.schema.types)):
         return
-    for place, name in enumerate(batch.schema.names):
-        column = batch.column(place)
-        for row, size in _largest(column):
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        if _largest(column) <= LARGEST_VALUE:
+            continue
+        for row in range(len(column)):
+            one = column.take(pa.array([row]))
+            size = _largest(one.dictionary_decode() if types.is_dictionary(one.type) else one)
             if size > LARGEST_VALUE:
                 where = f"row {first_row + row + 1:,} of those that were read"
                 raise too_large(file, stream, name, f"a value of {size / 2**20:,.1f} MiB", where)
 
 
-def _largest(column: pa.Array) -> Iterator[tuple[int, int]]:
-    """Yield the largest text or binary values of a column, and the rows in which they are."""
-    kind = column.type
-    if types.is_dictionary(kind):
-        for place, size in _largest(column.dictionary):
-            row = pc.index(column.indices, pa.scalar(place, column.indices.type)).as_py()
-            if row >= 0:
-                yield row, size
-    elif _is_of_bytes(kind) or types.is_large_string(kind) or types.is_large_binary(kind):
-        lengths = pc.binary_length(column)
-        size = pc.max(lengths).as_py()
-        if size is not None:
-            yield pc.index(lengths, pa.scalar(size, lengths.type)).as_py(), size
-    elif types.is_struct(kind):
-        for inner in column.flatten():
-            yield from _largest(inner)
-    elif types.is_map(kind):
-        for inner in (column.keys, column.items):
-            yield from _largest(pa.ListArray.from_arrays(offsets_of(column), inner))
-    elif types.is_list(kind) or types.is_large_list(kind):
-        parents = pc.list_parent_indices(column)
-        for row, size in _largest(pc.list_flatten(column)):
-            yield parents[row].as_py(), size
+def _largest(column: pa.Array) -> int:
+    """Return the bytes of the largest text or binary value in a column, at any depth; of a dictionary all count."""
+    texts = [leaf for leaf in leaves_of(column) if _is_of_bytes(leaf.type)]
+    return max((pc.max(pc.binary_length(leaf)).as_py() or 0 for leaf in texts), default=0)
 
 
 def _is_of_bytes(kind: pa.DataType) -> bool:
-    return bool(types.is_string(kind) or types.is_binary(kind))
+    return any(
+        is_of(kind) for is_of in (types.is_string, types.is_binary, types.is_large_string, types.is_large_binary)
+    )
 
 
 def in_batches(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

@@ -27,22 +27,24 @@ SHOWN_BYTES = 2**20
 BOM = b"\xef\xbb\xbf"
 """The byte order mark with which a text in UTF-8 may begin."""
 
-_PACKED = {
-    b"\x1f\x8b": ("gzip", ".gz"),
-    b"BZh": ("bzip2", ".bz2"),
-    b"\x28\xb5\x2f\xfd": ("zstd", ".zst"),
-    b"\x04\x22\x4d\x18": ("lz4", ".lz4"),
-    b"\xfd7zXZ\x00": ("xz", ""),
-    b"PK\x03\x04": ("zip", ""),
-}
+_NAME_IT = "Name it {}, then it is decompressed while it is read."
+_UNPACK = "Unpack it, or pack it with gzip (.gz)."
+_CONVERT = f"Convert it to UTF-8, or {READ_BY_SPARK} with Spark's option encoding."
 
-_OTHERS = {
-    b"PAR1": "Parquet",
-    b"ORC\x01": "ORC",
-    b"Obj\x01": "Avro",
-    b"\xff\xfe": "text in UTF-16",
-    b"\xfe\xff": "text in UTF-16",
+_NO_TEXT = {
+    b"\x1f\x8b": ("compressed with gzip", _NAME_IT.format(".gz")),
+    b"BZh": ("compressed with bzip2", _NAME_IT.format(".bz2")),
+    b"\x28\xb5\x2f\xfd": ("compressed with zstd", _NAME_IT.format(".zst")),
+    b"\x04\x22\x4d\x18": ("compressed with lz4", _NAME_IT.format(".lz4")),
+    b"\xfd7zXZ\x00": ("compressed with xz", _UNPACK),
+    b"PK\x03\x04": ("compressed with zip", _UNPACK),
+    b"PAR1": ("Parquet", ""),
+    b"ORC\x01": ("ORC", ""),
+    b"Obj\x01": ("Avro", ""),
+    b"\xff\xfe": ("text in UTF-16", _CONVERT),
+    b"\xfe\xff": ("text in UTF-16", _CONVERT),
 }
+"""The first bytes of files that are no text in UTF-8: what each is, and the way out, if it is a special one."""
 
 
 class Block(NamedTuple):
@@ -58,18 +60,9 @@ class Block(NamedTuple):
 
 def reject_binary(file: InputFile, format_name: str, data: bytes) -> None:
     """Reject a text file whose first bytes are those of something else."""
-    for magic, (name, ending) in _PACKED.items():
+    for magic, (what, way_out) in _NO_TEXT.items():
         if data.startswith(magic):
-            way_out = (
-                f"Name it {ending}, then it is decompressed while it is read."
-                if ending
-                else "Unpack it, or pack it with gzip (.gz)."
-            )
-            raise damaged(file, format_name, f"it is compressed with {name}", way_out)
-    for magic, name in _OTHERS.items():
-        if data.startswith(magic):
-            way_out = f"Convert it to UTF-8, or {READ_BY_SPARK} with Spark's option encoding." if "UTF" in name else ""
-            raise damaged(file, format_name, f"it is {name}", way_out)
+            raise damaged(file, format_name, f"it is {what}", way_out)
 
 
 def line_end(beginning: bytes) -> bytes:
@@ -90,19 +83,46 @@ def line_blocks(
 
     No more is held than a block and the longest line.
     """
-    if start == 0 and end is None:
-        with file.sequential() as source:
-            yield from _Lines(source, 0, block_bytes, ending, longest).blocks(None)
-    else:
-        with file.random_access() as source:
-            lines = _Lines(source, start, block_bytes, ending, longest)
-            if start:
-                # A line that starts exactly at `start` is ours: so look for the line end from the byte before it.
-                source.seek(start - 1)
-                lines.offset = start - 1
-                lines.skip_line()
-            if end is None or lines.offset < end:
-                yield from lines.blocks(end)
+    with file.sequential() as source:  # a range is one of a file that is not compressed
+        offset, held = start, b""
+        if start:
+            # A line that starts exactly at `start` is ours: so look for the line end from the byte before it.
+            source.seek(start - 1)
+            offset, held = _behind_line(source, start - 1, held, ending, block_bytes)
+        while end is None or offset < end:
+            # The range's last line ends at the first line end from the range's last byte on; until it is read, go on.
+            place = (
+                held.rfind(ending)
+                if end is None or offset + len(held) < end
+                else held.find(ending, max(0, end - 1 - offset))
+            )
+            if place < 0 and len(held) > longest:
+                place = held.rfind(ending)  # lines before the long one
+            if place >= 0:
+                yield Block(offset, held[: place + 1])
+                offset, held = offset + place + 1, held[place + 1 :]
+            elif len(held) > longest:
+                yield Block(offset, held[:SHOWN_BYTES], truncated=True)
+                offset, held = _behind_line(source, offset, held, ending, block_bytes)
+            else:
+                data = source.read(block_bytes)
+                if not data:
+                    break
+                held += data
+        if held and (end is None or offset < end):
+            yield Block(offset, held)
+
+
+def _behind_line(source: pa.NativeFile, offset: int, held: bytes, ending: bytes, block_bytes: int) -> tuple[int, bytes]:
+    """Return the offset behind the next line end, or of the end of the file, and what was read beyond it."""
+    place = held.find(ending)
+    while place < 0:
+        offset += len(held)
+        held = source.read(block_bytes)
+        if not held:
+            return offset, held
+        place = held.find(ending)
+    return offset + place + 1, held[place + 1 :]
 
 
 class Place(NamedTuple):
@@ -136,64 +156,3 @@ def place_of(file: InputFile, offset: int, ending: bytes) -> Place:
     except (OSError, EOFError, SamzaError, pa.ArrowException):  # the error of the record is the one that counts
         return Place(None, offset)
     return Place(line, offset)
-
-
-class _Lines:
-    """Window on a source, from ``offset`` on: ``held`` are the bytes that were read and not yet handed on."""
-
-    def __init__(self, source: pa.NativeFile, offset: int, block_bytes: int, ending: bytes, longest: int) -> None:
-        self.source = source
-        self.offset = offset
-        self.block_bytes = block_bytes
-        self.ending = ending
-        self.longest = longest
-        self.held = b""
-
-    def blocks(self, end: int | None) -> Iterator[Block]:
-        """Yield blocks of lines that start before ``end``."""
-        data = self.held or self.source.read(self.block_bytes)
-        self.held = b""
-        while data:
-            self.held = self.held + data if self.held else data
-            last = end is not None and self.offset + len(self.held) >= end
-            # The range's last line ends at the first line end from the range's last byte on; until it is read, go on.
-            place = (
-                self.held.find(self.ending, max(0, end - 1 - self.offset))
-                if last and end is not None
-                else self.held.rfind(self.ending)
-            )
-            if place >= 0:
-                yield self._next_block(place + 1)
-                if last:
-                    return
-            elif len(self.held) > self.longest:
-                if last and (place := self.held.rfind(self.ending)) >= 0:
-                    yield self._next_block(place + 1)  # lines before the long one
-                if len(self.held) > self.longest:
-                    yield Block(self.offset, self.held[:SHOWN_BYTES], truncated=True)
-                    self.skip_line()
-                    if end is not None and self.offset >= end:
-                        return
-                    if self.held:
-                        data, self.held = self.held, b""
-                        continue
-            data = self.source.read(self.block_bytes)
-        if self.held:
-            yield self._next_block(len(self.held))
-
-    def _next_block(self, size: int) -> Block:
-        block = Block(self.offset, self.held[:size])
-        self.offset, self.held = self.offset + size, self.held[size:]
-        return block
-
-    def skip_line(self) -> None:
-        """Skip to after the next line end, or to the end of the file."""
-        data = self.held or self.source.read(self.block_bytes)
-        while data:
-            place = data.find(self.ending)
-            if place >= 0:
-                self.offset, self.held = self.offset + place + 1, data[place + 1 :]
-                return
-            self.offset += len(data)
-            data = self.source.read(self.block_bytes)
-        self.held = b""

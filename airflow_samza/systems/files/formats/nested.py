@@ -24,7 +24,7 @@ def leaves_of(column: pa.Array) -> Iterator[pa.Array]:
         inner = column.flatten()
     elif types.is_map(kind):
         inner = [column.keys, column.items]
-    elif types.is_list(kind):
+    elif types.is_list(kind) or types.is_large_list(kind):
         inner = [column.flatten()]
     elif types.is_dictionary(kind):
         inner = [column.dictionary]

@@ -20,14 +20,14 @@ from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_de
 
 from airflow_samza.errors import StorageUnavailable
 from airflow_samza.systems.filesystems.contents import RangeReader, WrittenAgain
-from airflow_samza.systems.filesystems.filesystem import DELETED_MEANWHILE, TEMPORARY_PREFIX
+from airflow_samza.systems.filesystems.filesystem import DELETED_MEANWHILE
 from airflow_samza.systems.filesystems.object_store import requests
 from airflow_samza.systems.filesystems.object_store.access import Access
 from airflow_samza.systems.filesystems.object_store.address import Address
 from airflow_samza.systems.filesystems.object_store.connections import connect, reject_fork
 from airflow_samza.systems.filesystems.object_store.rejections import Rejection, error_of, rejection_of
 from airflow_samza.systems.filesystems.pace import CHARGED
-from airflow_samza.systems.filesystems.remote import RemoteStatus
+from airflow_samza.systems.filesystems.remote import RemoteStatus, temporary_key
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -102,8 +102,7 @@ class ObjectClient:
         whole = _in_one_request(content)
         if isinstance(whole, bytes):
             return self.create(key, whole)
-        folder, slash, _ = key.rpartition("/")
-        temporary = f"{folder}{slash}{TEMPORARY_PREFIX}{uuid.uuid4().hex}"
+        temporary = temporary_key(key)
         self.upload(temporary, whole)
         try:
             self.copy(temporary, key, overwrite=False)
@@ -371,7 +370,6 @@ class ObjectClient:
 
     def _persist(self, kind: str, send: Callable[[], _Result], doing: str, key: str) -> _Result:
         """Send a request until it succeeds, is rejected for good, or patience has run out."""
-        reject_fork(self.address)
 
         def counted() -> _Result:
             requests.count(kind)

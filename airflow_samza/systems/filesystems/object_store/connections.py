@@ -32,7 +32,6 @@ def connect(address: Address, access: Access, timeout: float, *, retries: bool) 
     for requests whose second try changes nothing.
     """
     global _user
-    reject_fork(address)
     _user = os.getpid()
     options: dict[str, Any] = {
         "client_options": {

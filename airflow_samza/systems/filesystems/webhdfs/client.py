@@ -11,7 +11,6 @@ import contextlib
 import functools
 import logging
 import os
-import uuid
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
@@ -22,9 +21,9 @@ from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random
 
 from airflow_samza.errors import StorageUnavailable, TopicError
 from airflow_samza.systems.filesystems.contents import RangeReader
-from airflow_samza.systems.filesystems.filesystem import DELETED_MEANWHILE, TEMPORARY_PREFIX, did_not
+from airflow_samza.systems.filesystems.filesystem import DELETED_MEANWHILE, did_not
 from airflow_samza.systems.filesystems.pace import FREE
-from airflow_samza.systems.filesystems.remote import RemoteStatus
+from airflow_samza.systems.filesystems.remote import RemoteStatus, temporary_key
 from airflow_samza.systems.filesystems.webhdfs.access import Access
 from airflow_samza.systems.filesystems.webhdfs.address import Address
 from airflow_samza.systems.filesystems.webhdfs.rejections import (
@@ -130,7 +129,7 @@ class WebHdfsClient:
         for _ in range(3):
             if self._is_file(path):
                 return False
-            temporary = _temporary(path)
+            temporary = temporary_key(path)
             self.create(temporary, content, durable=durable, shown=path)
             if self.rename(temporary, path, shown=path):
                 return True
@@ -156,7 +155,7 @@ class WebHdfsClient:
 
     def put(self, path: str, data: bytes) -> None:
         """Write a file, in place of one that is there."""
-        temporary = _temporary(path)
+        temporary = temporary_key(path)
         self.create(temporary, data, durable=False, shown=path)
         try:
             self.rename(temporary, path, overwrite=True, shown=path)
@@ -227,10 +226,7 @@ class WebHdfsClient:
     def _answer(
         self, method: str, path: str, operation: str, doing: str, more: Mapping[str, str] | None = None
     ) -> dict[str, Any]:
-        answer: dict[str, Any] = self._persist(
-            lambda: self._once(method, path, operation, more or {}).json(), doing, path
-        )
-        return answer
+        return dict(self._persist(lambda: self._once(method, path, operation, more or {}).json(), doing, path))
 
     def _persist(self, send: Callable[[], _Result], doing: str, path: str) -> _Result:
         """Send a request until it succeeds, is rejected for good, or patience has run out."""
@@ -333,10 +329,6 @@ def _none_active(standby: list[str]) -> Rejection:
 def _status(path: str, entry: Mapping[str, Any]) -> RemoteStatus:
     modified_ns = int(entry["modificationTime"]) * 1_000_000
     return RemoteStatus(path, int(entry["length"]), modified_ns, is_folder=entry["type"] == "DIRECTORY")
-
-
-def _temporary(path: str) -> str:
-    return f"{path.rpartition('/')[0]}/{TEMPORARY_PREFIX}{uuid.uuid4().hex}".lstrip("/")
 
 
 def _reason(error: Exception) -> str:

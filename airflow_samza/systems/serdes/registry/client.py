@@ -67,7 +67,7 @@ class Registry:
 
     def schema(self, id: int, kind: str) -> SchemaText | None:
         """Return the schema of an id, or None."""
-        return self._unless_missing(lambda client: self._text(client, client.get_schema(id, fmt=_format(kind)), kind))
+        return self._ask(lambda client: self._text(client, client.get_schema(id, fmt=_format(kind)), kind))
 
     def latest(self, subject: str, kind: str) -> Registered | None:
         """Return the latest version of a subject, or None."""
@@ -76,14 +76,14 @@ class Registry:
             version = client.get_latest_version(subject, fmt=_format(kind))
             return Registered(version.schema_id, self._text(client, version.schema, kind))
 
-        return self._unless_missing(newest)
+        return self._ask(newest)
 
     def id_of(self, subject: str, text: str, kind: str) -> int | None:
         """Return the id under which a subject has this schema, or None; it is registered where that is allowed."""
         schema = _library().Schema(text, schema_type=kind)
         if self.registers:
-            return self._ask(lambda client: int(client.register_schema(subject, schema)))
-        return self._unless_missing(lambda client: int(client.lookup_schema(subject, schema).schema_id))
+            return self._ask(lambda client: int(client.register_schema(subject, schema)), may_lack=False)
+        return self._ask(lambda client: int(client.lookup_schema(subject, schema).schema_id))
 
     def _text(self, client: Any, schema: Schema, kind: str) -> SchemaText:
         references = tuple(
@@ -95,24 +95,16 @@ class Registry:
         )
         return SchemaText(str(schema.schema_type or "AVRO"), str(schema.schema_str), references)
 
-    def _unless_missing(self, request: Callable[[Any], T]) -> T | None:
-        def request_or_none(client: Any) -> T | None:
-            try:
-                return request(client)
-            except _library().SchemaRegistryError as error:
-                if error.http_status_code == 404:
-                    return None
-                raise
-
-        return self._ask(request_or_none)
-
-    def _ask(self, request: Callable[[Any], T]) -> T:
+    def _ask(self, request: Callable[[Any], T], *, may_lack: bool = True) -> T | None:
+        """Return an answer; None where the registry lacks what is asked for, if it may."""
         library = _library()
         from confluent_kafka.schema_registry.common._httpx_compat import httpx
 
         try:
             return request(_client(self._settings))
         except library.SchemaRegistryError as error:
+            if may_lack and error.http_status_code == 404:
+                return None
             raise self._rejected(error.http_status_code, str(error.error_message)) from error
         except httpx.TransportError as error:
             if "CERTIFICATE_VERIFY_FAILED" in str(error):

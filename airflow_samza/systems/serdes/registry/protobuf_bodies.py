@@ -15,7 +15,7 @@ from pyarrow import types
 from airflow_samza.errors import RuntimeMissing, install
 from airflow_samza.systems.files.formats.nested import rows_of
 from airflow_samza.systems.files.formats.varints import read_zigzag
-from airflow_samza.systems.serdes.decoding import decoded_rows, without_nulls
+from airflow_samza.systems.serdes.decoding import decoded_each, without_nulls
 from airflow_samza.systems.serdes.registry.bodies import Bodies
 from airflow_samza.systems.serdes.registry.client import SchemaText
 from airflow_samza.systems.serdes.serde import BadMessage, Decoded, Serde
@@ -79,20 +79,19 @@ class ProtobufMessages(Serde):
         return without_nulls(values, self._one_by_one)
 
     def _one_by_one(self, values: pa.Array) -> Decoded:
-        messages: list[dict[str, Any] | BadMessage] = []
-        for place, value in enumerate(values.to_pylist()):
-            try:
-                path, begin = _path_of(value)
-                if path not in self._readers:
-                    kind = self.message_at(path)
-                    self._readers[path] = (kind, self._getters_of(kind))
-                kind, getters = self._readers[path]
-                message = kind.FromString(value[begin:])
-                messages.append({name: get(message) for name, get in getters})
-            except Exception as error:  # whatever the parser trips over
-                why = f"it is no message of the schema ({type(error).__name__}: {error})"
-                messages.append(BadMessage(place, why))
-        return decoded_rows(messages, self._schema)
+        return decoded_each(values, self._read_one, self._schema)
+
+    def _read_one(self, value: bytes) -> dict[str, Any]:
+        try:
+            path, begin = _path_of(value)
+            if path not in self._readers:
+                kind = self.message_at(path)
+                self._readers[path] = (kind, self._getters_of(kind))
+            kind, getters = self._readers[path]
+            message = kind.FromString(value[begin:])
+            return {name: get(message) for name, get in getters}
+        except Exception as error:  # whatever the parser trips over
+            raise BadMessage(0, f"it is no message of the schema ({type(error).__name__}: {error})") from error
 
     def _getters_of(self, message: Any) -> list[tuple[str, Callable[[Any], Any]]]:
         """Return how the value of each column is got: most fields are plain attributes."""
