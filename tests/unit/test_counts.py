@@ -18,8 +18,8 @@ PACKAGE = Path(airflow_samza.__file__).parent
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 
 LIMITS = {
-    "statements": 70_900,
-    "files": 804,
+    "statements": 70_448,
+    "files": 793,
     "files in one folder": 27,
     "kinds of records": 54,
     "error classes": 40,
