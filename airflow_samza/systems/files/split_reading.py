@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -55,16 +56,17 @@ class SplitConsumer(ABC):
                 partition=ssp.partition,
             )
         skipping = tuple(bounds) if offsets is None else ()  # offsets count all rows
+        asked = OffsetRange(0, sys.maxsize) if offsets is None else offsets
         end = 0
         for chunk in self._chunks:
-            if offsets is not None and (chunk.end is not None and chunk.end <= offsets.start):
+            if chunk.end is not None and chunk.end <= asked.start:
                 continue
             end = chunk.first
             for split in chunk.splits[ssp.partition]:
-                if offsets is not None and end >= offsets.end:
+                if end >= asked.end:
                     return
                 with self.opened(split, columns, skipping, dictionaries) as batches:
-                    end = yield from _numbered(ssp, end, batches, offsets)
+                    end = yield from _numbered(ssp, end, batches, asked)
         if offsets is None:
             yield ControlEnvelope(ssp, end, EndOfStreamMessage(None, 1, stream_id=self.stream.name))
 
@@ -102,7 +104,7 @@ def _chunks_of(slice: Mapping[str, Any]) -> list[_Chunk]:
 
 
 def _numbered(
-    ssp: SystemStreamPartition, first: int, pieces: Iterable[pa.RecordBatch | Unreadable], offsets: OffsetRange | None
+    ssp: SystemStreamPartition, first: int, pieces: Iterable[pa.RecordBatch | Unreadable], offsets: OffsetRange
 ) -> Generator[Envelope, None, int]:
     """Yield what is read of a partition with its offsets from ``first`` on, cut to ``offsets``; return the next one."""
     end = first
@@ -113,10 +115,6 @@ def _numbered(
             else MessageRun(ssp, end, piece)
         )
         start, end = end, end + run.messages
-        if offsets is None:
-            if run.messages:
-                yield run
-            continue
         if start >= offsets.end:
             break
         low, high = max(start, offsets.start), min(end, offsets.end)

@@ -13,6 +13,7 @@ import lzma
 import os
 import zlib
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import IO, Any, NamedTuple
 
 import pyarrow as pa
@@ -131,16 +132,13 @@ def unpacked(data: bytes, codec: str, limit: int) -> bytes | None:
         content = zlib.decompressobj(-15).decompress(data, limit + 1)
         return content if len(content) <= limit else None
     if codec in ("bzip2", "xz"):
-        return _whole(bz2.BZ2Decompressor if codec == "bzip2" else _xz, data, limit)
+        xz = partial(lzma.LZMADecompressor, memlimit=_DICTIONARY_BYTES)
+        return _whole(bz2.BZ2Decompressor if codec == "bzip2" else xz, data, limit)
     if codec == "snappy":
         return _from_snappy(data, limit)
     with pa.CompressedInputStream(pa.BufferReader(data), "zstd") as stream:
         content = stream.read(limit + 1)
     return content if len(content) <= limit else None
-
-
-def _xz() -> lzma.LZMADecompressor:
-    return lzma.LZMADecompressor(memlimit=_DICTIONARY_BYTES)
 
 
 def _whole(unpacker: Callable[[], Any], data: bytes, limit: int) -> bytes | None:

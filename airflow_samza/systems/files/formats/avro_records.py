@@ -153,8 +153,10 @@ def _by_name(schema: Any) -> Any:
     """Return a schema with the names of named types in their places."""
     if isinstance(schema, list):
         return [_by_name(one) for one in schema]
-    if isinstance(schema, str) or "name" in schema:
-        return schema if isinstance(schema, str) else schema["name"]
+    if isinstance(schema, str):
+        return schema
+    if "name" in schema:
+        return schema["name"]
     return {key: _by_name(value) if key in ("type", "items", "values") else value for key, value in schema.items()}
 
 

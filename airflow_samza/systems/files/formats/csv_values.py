@@ -64,10 +64,7 @@ def _holds_x(column: pa.Array) -> bool:
 
     The buffer of texts is looked through at once, so there may be none for all that.
     """
-    data = column.buffers()[2]
-    if data is None:
-        return False
-    content = data.to_pybytes()
+    content = bytes(column.buffers()[2] or b"")
     if b"x" not in content and b"X" not in content:
         return False
     return bool(pc.any(pc.match_substring_regex(column, "[xX]")).as_py())

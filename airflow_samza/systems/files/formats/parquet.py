@@ -146,8 +146,6 @@ class ParquetInput(OpenFile):
         if end is not None and end > count:
             raise changed(self.file.shown, self.file.stream, f"it has {count} row groups, the plan reads up to {end}")
         groups = self.groups(start, count if end is None else end, within)
-        if not groups:
-            return
         if not names:  # only rows are asked for: the footer knows them
             for group in groups:
                 yield from pieces_of(rows_without_columns(self.parquet.metadata.row_group(group).num_rows))
