@@ -152,8 +152,6 @@ _USUAL_LARGEST = 1_000_000
 
 _CLEANUP, _KEEPS, _DELETES = "cleanup.policy", "min.compaction.lag.ms", "delete.retention.ms"
 
-T = TypeVar("T")
-
 
 @dataclass(frozen=True)
 class Topic:
