@@ -22,7 +22,7 @@ KEYS = MarkerKeys("root", "app", "out")
 
 
 class Came:
-    """What a client gives: a message, or a report among the messages."""
+    """Message that a client gives, or a report among the messages."""
 
     def __init__(self, offset: int, code: int | None = None) -> None:
         self._offset = offset
@@ -42,7 +42,7 @@ class Came:
 
 
 def read(monkeypatch: pytest.MonkeyPatch, *given: list[Came]) -> dict[str, bytes]:
-    """What is read of a topic with two markers, while a consumer gives this, one list after the other."""
+    """Return what is read of a topic with two markers, while a consumer gives this, one list after the other."""
     lists: Iterator[list[Came]] = iter(given)
     ignored: Any = lambda *more: None  # noqa: E731
     lent = SimpleNamespace(
