@@ -18,7 +18,7 @@ PACKAGE = Path(airflow_samza.__file__).parent
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 
 LIMITS = {
-    "statements": 70_448,
+    "statements": 70_471,
     "files": 793,
     "files in one folder": 27,
     "kinds of records": 54,

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import functools
 import importlib
 import io
 import os
@@ -13,6 +14,7 @@ from types import ModuleType
 import pytest
 
 from airflow_samza.errors import ConfigError
+from airflow_samza.launch import code_shipping
 from airflow_samza.launch.code_shipping import (
     archive_here,
     as_written,
@@ -182,7 +184,24 @@ def test_the_same_code_is_shipped_once_and_changed_code_under_another_name(bundl
     assert len(files.list(RUN.code)) == 2
 
 
-def test_an_edit_that_keeps_size_and_time_of_a_file_is_seen(bundle: Path, tmp_path: Path) -> None:
+def test_files_that_stay_as_they_are_are_read_once(
+    bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(code_shipping, "_RACY", -(10**12))  # nothing has just changed
+    files = LocalFilesystem(tmp_path / "root")
+    first = ship_code(files, RUN, code_of(views()))
+    with monkeypatch.context() as patch:
+        patch.delattr(Path, "read_bytes")
+        other = ship_code(files, RunFolder("views", "run-2"), code_of(views()))
+    assert other.digests == first.digests
+    assert files.read(other.path) == files.read(first.path)
+
+
+@pytest.mark.parametrize("racy", [-(10**12), 10**12], ids=["long-ago", "just-now"])
+def test_an_edit_that_keeps_size_and_time_of_a_file_is_seen(
+    bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, racy: int
+) -> None:
+    monkeypatch.setattr(code_shipping, "_RACY", racy)
     files = LocalFilesystem(tmp_path / "root")
     file = bundle / "shipped_pipelines" / "sql" / "a.sql"
     before, times = ship_code(files, RUN, code_of(views())), file.stat()
@@ -191,6 +210,17 @@ def test_an_edit_that_keeps_size_and_time_of_a_file_is_seen(bundle: Path, tmp_pa
     after = ship_code(files, RUN, code_of(views()))
     assert after.digests.data != before.digests.data
     assert b"select 2" in zipfile.ZipFile(io.BytesIO(files.read(after.path))).read("shipped_pipelines/sql/a.sql")
+
+
+def test_a_file_that_has_just_changed_is_read_anew(
+    bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = LocalFilesystem(tmp_path / "root")
+    before = ship_code(files, RUN, code_of(views()))
+    monkeypatch.setattr("os.stat", functools.lru_cache(os.stat))  # a clock too coarse to show the next edit
+    ship_code(files, RUN, code_of(views()))
+    (bundle / "shipped_beside.py").write_text("LIMIT = 2\n")
+    assert ship_code(files, RUN, code_of(views())).digests.whole != before.digests.whole
 
 
 def test_py_modules_bring_files_packages_and_wheels(bundle: Path, tmp_path: Path) -> None:
