@@ -34,6 +34,8 @@ from airflow_samza.application.operator_specs import (
     MapSpec,
     SelectSpec,
     SinkSpec,
+    StreamJoinSpec,
+    TableJoinSpec,
     TransformSpec,
     WhereSpec,
 )
@@ -437,26 +439,8 @@ class MessageStream(Stream[T]):
             ``map``, for instance). It is not checked.
         :param on_error: The treatment of messages on which ``function`` fails.
         """
-        if isinstance(other, Table):
-            lookup = join_table(
-                self,
-                other,
-                function,
-                id,
-                how,
-                key,
-                left_key,
-                right_key,
-                ttl,
-                as_of,
-                wait,
-                schema,
-                assume_partitioned_by,
-                renamed_from,
-                on_error,
-            )
-            return self._then(lookup)
-        spec = join_stream(
+        joined: Callable[..., TableJoinSpec | StreamJoinSpec] = join_table if isinstance(other, Table) else join_stream
+        spec = joined(
             self,
             other,
             function,
@@ -473,6 +457,8 @@ class MessageStream(Stream[T]):
             renamed_from,
             on_error,
         )
+        if isinstance(spec, TableJoinSpec):
+            return self._then(spec)
         return MessageStream(self._graph, spec, key=spec.left_key, event_time=event_time_of(spec))
 
     # -- re-partitions -----------------------------------------------------------------------------------------------

@@ -275,7 +275,7 @@ def _committed_intent(
 
 
 def _side_inputs(heads: Heads, run: RunPlan, stage_id: str, intent: Intent | None) -> Iterator[PartitionProgress]:
-    """Yield the partitions of the side inputs that a run follows; of pushed tables versions are told instead."""
+    """Yield the partitions of the side inputs that a run follows, but those of pushed tables, which have versions."""
     for stream_id in run.plan.stage(stage_id).side_inputs if run.mode == CONTINUOUS else ():
         bound = run.side_input(stream_id)
         read_now = intent.side_inputs.get(stream_id) if intent is not None else None

@@ -27,9 +27,9 @@ def bare(node: Any) -> Any:
 
 
 def below(node: Any, told: bool, tell: Callable[[Any, bool, Any], bool]) -> Iterator[tuple[Any, bool]]:
-    """Yield a node and all below it, in order, each with what is told of it.
+    """Yield a node and all nodes below it, in the order of the text, each with a fact that follows from its parent's.
 
-    ``tell`` gets its parent, what is told of that, and the node itself.
+    ``tell`` returns the fact of a child from the parent, the parent's fact and the child; ``told`` is that of the node.
     """
     waiting = [(node, told)]
     while waiting:
