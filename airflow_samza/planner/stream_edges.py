@@ -26,7 +26,7 @@ class StreamEdge:
 
     ``role`` is what it is to the application first: an input that also feeds a table is an input.
 
-    ``writer_of_key`` is the operator that made an intermediate stream; ``side_input_of`` the tables that it feeds.
+    ``side_input_of`` are the tables that it feeds.
     """
 
     stream_id: str

@@ -118,6 +118,19 @@ def test_a_restart_does_not_wait_for_idle_producers_anew() -> None:
     assert before.stream_watermark("I") == 9
 
 
+def test_what_was_kept_of_a_stream_that_is_read_no_more_is_passed_over() -> None:
+    now = [0]
+    before = WatermarkBookkeeping([("A", 0), ("I", 0)], idle_timeout_ms=100, clock=lambda: now[0])
+    for message in (mark("a", 5), mark("b", 8)):
+        before.update("I", 0, message)
+    now[0] = 90
+    after = WatermarkBookkeeping([("I", 0)], idle_timeout_ms=100, clock=lambda: now[0])
+    after.restore(before.checkpoint())
+    after.restore_heard(before.heard())
+    now[0] = 150
+    assert after.update("I", 0, mark("b", 9)) == WatermarkAdvanced("I", 0, 9)
+
+
 def test_what_a_former_version_kept_of_silence_is_understood() -> None:
     now = [0]
     marks = WatermarkBookkeeping([("I", 0)], idle_timeout_ms=100, clock=lambda: now[0])

@@ -289,6 +289,18 @@ def test_of_two_inputs_that_cannot_be_joined_the_later_one_is_to_be_repartitione
     assert "it then takes the 8 partitions of 'a'" in error.hint
 
 
+def test_an_intermediate_stream_that_has_its_count_from_another_join_is_the_one_to_be_repartitioned() -> None:
+    def describe(app: Any) -> None:
+        shared = files(app, "s").partition_by("k", id="by-k")
+        keyed(app, "a", 4).join(shared, left, schema=ROW, key="k", ttl="1 hour", id="j").sink(print)
+        table = app.pushed_table("t", key="k", schema="k bigint, n int", partitions=16)
+        shared.join(table, left, schema=ROW, id="look-up").sink(print)
+
+    (error,) = errors_of(describe)
+    assert "Re-partition 'by-k' by 'k' before the join" in error.hint
+    assert "it then takes the 16 partitions of 't-push'" in error.hint
+
+
 def test_of_a_long_path_to_a_join_the_first_and_the_last_steps_are_told() -> None:
     def describe(app: Any) -> None:
         stream = keyed(app, "a", 8)

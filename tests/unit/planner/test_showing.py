@@ -103,6 +103,15 @@ def test_pictures_show_every_stage_topic_and_count(picture: Callable[[Any], str]
     assert drawn == picture(plan_of(views))
 
 
+def test_what_every_task_reads_whole_and_what_fills_a_table_is_drawn_dashed() -> None:
+    drawn = dot(plan_of(views)).splitlines()
+    nodes = dict(re.findall(r'^  (\w+) \[.*label="?([\w-]+)', "\n".join(drawn), re.MULTILINE))
+    arrows = [re.fullmatch(r"  (\w+) -> (\w+)( \[style=dashed\])?;", line) for line in drawn]
+    shown = {(nodes[arrow[1]], nodes[arrow[2]], bool(arrow[3])) for arrow in arrows if arrow}
+    assert {("profiles-push", "profiles", True), ("profiles", "by-member", True)} <= shown
+    assert {("views", "views", False), ("by-member", "by-member", False), ("by-country", "counts", False)} <= shown
+
+
 @pytest.mark.parametrize("picture", [dot, mermaid])
 def test_a_picture_of_a_stage_of_many_operators_says_how_many_it_leaves_out(picture: Callable[[Any], str]) -> None:
     def many(app: Any) -> None:
