@@ -381,6 +381,21 @@ def broken(config: Any, metrics: Any) -> Any:
     return Broken()
 
 
+def choosy(config: Any, metrics: Any) -> Any:
+    class Choosy:
+        def process(self, message: Any, store: Any) -> Any:
+            raise SchemaError(f"The score {message.message.score} is none.", hint="Scores are below 6.")
+
+    return Choosy()
+
+
+def test_an_error_of_this_package_that_a_processor_raises_is_told_as_it_is() -> None:
+    driver = joined(lambda app: summed(app, choosy)).pipe("scores", score((1, 7))).pipe("views", view(1))
+    with pytest.raises(SchemaError) as failed:
+        driver.run()
+    assert (failed.value.sentence, failed.value.hint) == ("The score 7 is none.", "Scores are below 6.")
+
+
 def test_a_processor_that_raises_names_store_stream_partition_and_offset() -> None:
     driver = joined(lambda app: summed(app, broken)).pipe("scores", score((1, 7))).pipe("views", view(1))
     with pytest.raises(
@@ -531,6 +546,31 @@ def test_messages_without_any_column_are_counted_among_those_without_a_key() -> 
         table.take(("changes", 0), MessageRun(place, offset, rows.select(columns)))
         table.finish(filled)
     assert (filled.ignored, table.store.count) == ({"profiles": 1 + 3}, 2)
+
+
+@pytest.mark.parametrize(
+    ("key", "ordered"),
+    [
+        (["name"], True),
+        (["name", "number"], True),
+        (["share"], False),
+        (["name", "share"], False),
+        (["share", "number"], False),
+    ],
+)
+def test_rows_of_a_push_can_be_searched_where_every_column_of_the_key_has_one_order(
+    key: list[str], ordered: bool
+) -> None:
+    columns = "name string, number bigint, share double"
+
+    def describe(app: Any) -> None:
+        rates = app.pushed_table("rates", key=key, schema=columns, partitions=1)
+        views = app.input_stream("views", schema=columns, key=key)
+        views.join(rates, lambda view, rate: view, schema=columns, id="join").send_to(app.output_stream("out"))
+
+    spec = stream_application("joined")(describe).spec({})
+    table = SideTable(spec, spec.tables["rates"], LazyTableStore("rates", Schema.of(columns), tuple(key)), {})
+    assert table.is_as_pushed is ordered
 
 
 @pytest.mark.parametrize(
