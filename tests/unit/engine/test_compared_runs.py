@@ -15,6 +15,7 @@ import pytest
 from airflow_samza.errors import ConfigError, SamzaError, StageError, StateError, TopicError, UnknownName
 from airflow_samza.prepare.bound_systems import bind_systems, run_bindings
 from airflow_samza.prepare.run_request import RunRequest
+from airflow_samza.runs.compared_runs import written_rows
 from airflow_samza.runs.held_outputs import WAITING_SECONDS
 from airflow_samza.runs.progress.run_list import note_origin
 from airflow_samza.runs.records.comparison import Comparison, OutputComparison, comparison_lines
@@ -261,6 +262,14 @@ def test_another_application_over_the_same_input(outputs: Outputs) -> None:
     with pytest.raises(TopicError, match="and 'other-sales' may not replace it"):
         outputs.here.runtime.publish(plan)
     assert outputs.here.runtime.request_to_compare(RunRequest(other, "x"), other=SALES).compares == "sales/one"
+
+
+def test_rows_that_a_system_does_not_give_back_are_said_in_a_sentence(outputs: Outputs) -> None:
+    outputs.run(SALES, "one", 1)
+    run = outputs.here.runtime.load_plan("sales", "one")
+    of_no_rows: Any = dict.fromkeys(run.systems, object())
+    with pytest.raises(TopicError, match="has written to the output 'out' cannot be read again: its system"):
+        list(written_rows(outputs.here.log.filesystem, of_no_rows, run, "out"))
 
 
 def test_names_that_are_none(outputs: Outputs) -> None:

@@ -76,12 +76,15 @@ def test_a_request_that_is_gone_again_is_none(ground: Ground) -> None:
     assert ground.records.attempts() == []
 
 
-def test_a_damaged_request_fails_its_attempt_and_is_not_taken_again(ground: Ground) -> None:
+def test_a_damaged_request_fails_its_attempt_and_is_not_taken_again(
+    ground: Ground, caplog: pytest.LogCaptureFixture
+) -> None:
     ground.files.put(f"{FOLDER.queue}/{FIRST}", b"{")
     assert ground.records.take(FIRST) is None
     status = ground.status()
     assert status is not None
     assert status.state == FAILED
+    assert FIRST in caplog.text
     assert ground.records.take(FIRST) is None
     assert len(ground.records.attempts()) == 1
 
