@@ -120,8 +120,6 @@ class LocalStores:
         """Return what a store of this ``kind`` has of one version of a topic's partition: opened, or built and kept.
 
         Others that want it meanwhile wait for it.
-
-        ``build`` may begin with :meth:`find` of a former version, and :meth:`~ColumnarTable.changed`.
         """
         kept = self.find(topic, partition, version, kind)
         if kept is not None:

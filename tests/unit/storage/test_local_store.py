@@ -67,22 +67,6 @@ def test_versions_partitions_and_topics_are_apart(tmp_path: Path) -> None:
     assert {path.parent for path in tmp_path.parent.iterdir()} == {tmp_path.parent}
 
 
-def test_a_version_may_be_made_of_the_former_one(tmp_path: Path) -> None:
-    stores = LocalStores(str(tmp_path))
-    stores.kept("t", 0, "1", ColumnarTable, Built(3))
-
-    def build() -> ColumnarTable:
-        former = stores.find("t", 0, "1", ColumnarTable)
-        assert former is not None
-        return former.changed(pa.table({"key": [2, 7], "value": ["new", "new"]}))
-
-    changed = stores.kept("t", 0, "2", ColumnarTable, build)
-    assert dict(zip(*changed.rows.to_pydict().values(), strict=True)) == {0: "x", 1: "x", 2: "new", 7: "new"}
-    former = stores.find("t", 0, "1", ColumnarTable)
-    assert former is not None
-    assert len(former) == 3
-
-
 def damage_rows(store: Path) -> None:
     content = bytearray((store / "rows.arrow").read_bytes())
     content[len(content) // 2] ^= 0xFF
