@@ -19,8 +19,8 @@ from airflow_samza.systems.files.formats.json_blocks import count_objects
 from airflow_samza.systems.files.formats.json_lines import arrow_first, is_for_arrow, parsed_by_arrow
 from airflow_samza.systems.files.formats.json_values import LineReader, from_lines, readable_lines, to_objects
 from airflow_samza.systems.files.formats.lines import Block
-from airflow_samza.systems.serdes.decoding import merged, without_nulls
-from airflow_samza.systems.serdes.serde import BadMessage, Decoded, Serde
+from airflow_samza.systems.serdes.decoding import ValueSerde, merged
+from airflow_samza.systems.serdes.serde import BadMessage, Decoded
 
 _OBJECT = r"(?s)^\s*\{.*\}\s*$"
 
@@ -36,7 +36,7 @@ _PYTHON: dict[pa.DataType, Any] = {
 }
 
 
-class JsonSerde(Serde):
+class JsonSerde(ValueSerde):
     """Serde of JSON objects in UTF-8, with values as in JSON files.
 
     A missing key is null, an undeclared one is left out.
@@ -52,11 +52,7 @@ class JsonSerde(Serde):
         """Return the objects."""
         return to_objects(batch).cast(pa.large_binary()).cast(pa.binary())
 
-    def decode_each(self, values: pa.Array) -> Decoded:
-        """Return the messages that can be read."""
-        return without_nulls(values, self._each)
-
-    def _each(self, values: pa.Array) -> Decoded:
+    def decode_present(self, values: pa.Array) -> Decoded:
         """Return what Arrow reads at once, or else in parts, without those values that are no objects at a glance."""
         if not self._by_arrow:
             return self._by_lines(values, from_lines)
