@@ -131,6 +131,8 @@ class LocalStores:
                 return kept
             built = build()
             self._keep(path, built)
+            with contextlib.suppress(OSError):  # who waits has it open, who comes later finds the version
+                os.remove(f"{path}.lock")
             found = self.find(topic, partition, version, kind)
             return built if found is None else found  # swept already: the one in memory will do
 
