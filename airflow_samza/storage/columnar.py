@@ -1,8 +1,8 @@
 """A table that does not change: Arrow rows with an index by key, in memory or mapped from files of a host.
 
-Any process of the host may open these. Rows are looked up a column at a time (:meth:`ColumnarTable.find`), and a
-changed table is made of the former one and what has changed. Of rows with one key the last one counts; a row with a
-null in its key is not kept (rule S2). Tasks hold side inputs in it, and hosts keep it for all their processes.
+Any process of the host may open these. Rows are looked up a column at a time (:meth:`ColumnarTable.find`). Of
+rows with one key the last one counts; a row with a null in its key is not kept (rule S2). Tasks hold side inputs in it,
+and hosts keep it for all their processes.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -57,29 +56,6 @@ class ColumnarTable:
     def _keys(self) -> list[pa.Array]:
         return [self.rows.column(name) for name in self.key]
 
-    def changed(self, rows: pa.RecordBatch | pa.Table, deleted: Numbers | None = None) -> ColumnarTable:
-        """Return the table after further rows, in their order.
-
-        Where ``deleted`` (bool per row) the key of the row is removed. What stays of this table is copied whole columns
-        at a time; ``ignored`` goes on being counted.
-        """
-        batch = one_batch(rows)
-        batch = batch.cast(self.rows.schema) if not batch.schema.equals(self.rows.schema) else batch
-        if deleted is not None:
-            batch = batch.append_column(_DELETED, pa.array(deleted.tolist(), pa.bool_()))
-        later = ColumnarTable.of(batch, self.key)
-        places = self.find(later._keys)
-        left = np.ones(len(self), bool)
-        left[places[places >= 0]] = False
-        added = later.rows
-        if deleted is not None:
-            added = added.filter(pc.invert(added.column(_DELETED))).drop_columns([_DELETED])
-        kept = self.rows if left.all() else self.rows.take(as_rows(np.flatnonzero(left)))
-        whole = _concatenated([kept, added])
-        index, counting = make_index([whole.column(name) for name in self.key])
-        assert counting is None
-        return ColumnarTable(whole, self.key, index, self.ignored + later.ignored)
-
     # -- files ---------------------------------------------------------------------------------------------------------
 
     def write(self, folder: str) -> None:
@@ -107,9 +83,6 @@ class ColumnarTable:
         return ColumnarTable(plain, key, found, int(metadata[b"ignored"]))
 
 
-_DELETED = "\0deleted"
-
-
 def with_keys(batch: pa.RecordBatch, key: Sequence[str]) -> tuple[pa.RecordBatch, int]:
     """Return the rows without a null in their key, and how many others there were."""
     valid = None
@@ -124,22 +97,19 @@ def with_keys(batch: pa.RecordBatch, key: Sequence[str]) -> tuple[pa.RecordBatch
 
 
 def one_batch(rows: pa.RecordBatch | pa.Table) -> pa.RecordBatch:
-    """Return rows as one batch, in which a row is found by its number."""
+    """Return rows as one batch, in which a row is found by its number; no column has more than 2 GiB of text."""
     if isinstance(rows, pa.RecordBatch):
         return rows
-    return _concatenated(rows.to_batches()) if rows.num_rows else pa.RecordBatch.from_pylist([], schema=rows.schema)
-
-
-def _concatenated(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """Return one batch, in which a row is found by its number; a column of more than 2 GiB of text does not fit."""
+    if not rows.num_rows:
+        return pa.RecordBatch.from_pylist([], schema=rows.schema)
+    batches = rows.to_batches()
     try:
         return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
     except pa.ArrowInvalid as error:
-        size = sum(batch.nbytes for batch in batches)
         raise StoreError(
-            f"A table has {size} bytes in one task, with more than 2 GiB of text in one column.",
+            f"A table has {rows.nbytes} bytes in one task, with more than 2 GiB of text in one column.",
             hint="Give the table more partitions, so that each task holds less.",
-            bytes=size,
+            bytes=rows.nbytes,
         ) from error
 
 

@@ -120,8 +120,6 @@ class LocalStores:
         """Return what a store of this ``kind`` has of one version of a topic's partition: opened, or built and kept.
 
         Others that want it meanwhile wait for it.
-
-        ``build`` may begin with :meth:`find` of a former version, and :meth:`~ColumnarTable.changed`.
         """
         kept = self.find(topic, partition, version, kind)
         if kept is not None:
@@ -133,6 +131,8 @@ class LocalStores:
                 return kept
             built = build()
             self._keep(path, built)
+            with contextlib.suppress(OSError):  # who waits has it open, who comes later finds the version
+                os.remove(f"{path}.lock")
             found = self.find(topic, partition, version, kind)
             return built if found is None else found  # swept already: the one in memory will do
 

@@ -20,7 +20,6 @@ from airflow_samza.systems.filesystems.filesystem import (
     raise_storage_error,
     storage_errors,
 )
-from airflow_samza.systems.filesystems.linkless import LOOK, open_linkless
 from airflow_samza.systems.filesystems.pace import FREE
 
 if TYPE_CHECKING:
@@ -29,6 +28,9 @@ if TYPE_CHECKING:
 
 _READ_BYTES = 1 << 20
 """The greatest number of bytes that are read at once; most files are smaller by far."""
+
+_LOOK = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
+"""Open a directory only to go on from it: the right to enter it is enough."""
 
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -75,27 +77,18 @@ class LocalFilesystem:
         and delete elsewhere.
         """
         try:
-            folder = os.open(self.root, LOOK)
+            folder = os.open(self.root, _LOOK)
         except FileNotFoundError:
             if not make:
                 raise
             os.makedirs(self.root, exist_ok=True)
-            folder = os.open(self.root, LOOK)
+            folder = os.open(self.root, _LOOK)
         try:
-            whole = None
-            try:
-                whole = open_linkless(folder, directory or ".")
-            except FileNotFoundError:
-                if not make:
-                    raise
-            if whole is not None:
-                os.close(folder)
-                return whole
             for part in directory.split("/"):
                 if part in ("", "."):
                     continue
                 try:
-                    inner = os.open(part, LOOK | os.O_NOFOLLOW, dir_fd=folder)
+                    inner = os.open(part, _LOOK | os.O_NOFOLLOW, dir_fd=folder)
                 except FileNotFoundError:
                     if not make:
                         raise
@@ -343,7 +336,7 @@ def _make_directory(folder: int, name: str, *, is_private: bool) -> int:
     with contextlib.suppress(FileExistsError):
         os.mkdir(name, mode if is_private else 0o777, dir_fd=folder)
         is_made = True
-    inner = os.open(name, LOOK | os.O_NOFOLLOW, dir_fd=folder)
+    inner = os.open(name, _LOOK | os.O_NOFOLLOW, dir_fd=folder)
     made = stat.S_IMODE(os.fstat(inner).st_mode)
     if is_made and is_private and mode & ~made:  # by this process's umask, which knows no root
         os.chmod(".", made | mode, dir_fd=inner)

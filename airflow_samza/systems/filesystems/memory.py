@@ -1,4 +1,4 @@
-"""A root in the memory of one process: folders are dictionaries, files their bytes and when they were written.
+"""A root in the memory of one process: dictionaries of files, their bytes and when they were written.
 
 The test driver keeps its topics there.
 """
@@ -10,10 +10,8 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
-from airflow_samza.errors import TopicError
-from airflow_samza.systems.filesystems.filesystem import LOOK_WHO, cannot
 from airflow_samza.systems.filesystems.pace import FREE
-from airflow_samza.systems.filesystems.remote import RemoteFilesystem, RemoteStatus
+from airflow_samza.systems.filesystems.remote import RemoteFilesystem, RemoteStatus, all_below
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,9 +22,6 @@ _numbers = itertools.count(1)
 class _File(NamedTuple):
     data: bytes
     modified_ns: int
-
-
-_Folder = dict[str, "_File | _Folder"]
 
 
 class MemoryFilesystem(RemoteFilesystem):
@@ -44,36 +39,38 @@ class _Address(NamedTuple):
 
 
 class _MemoryClient:
-    """Client of that storage, as of one that is reached over a network."""
+    """Client of that storage, as of a bucket: a folder is there as long as files are."""
 
     pace = FREE
-    has_folders = True
+    has_folders = False
 
     def __init__(self, address: _Address) -> None:
         self.address = address
-        self._top: _Folder = {}
+        self._folders: dict[str, dict[str, _File]] = {}
+        """Files by their folders and names."""
 
     def status(self, key: str) -> RemoteStatus | None:
-        node = self._find(key)
-        return None if node is None else _status(key, node)
+        files, name = self._place(key)
+        return _status(key, files[name]) if name in files else None
 
     def list(self, folder: str) -> tuple[RemoteStatus, ...]:
-        node = self._find(folder)
-        if not isinstance(node, dict):
-            raise FileNotFoundError(2, "No such folder", folder)
-        return tuple(_status(f"{folder}/{name}", inner) for name, inner in tuple(node.items()))
+        begin = f"{folder}/" if folder else ""
+        below = [other for other, files in tuple(self._folders.items()) if files and other.startswith(begin)]
+        inner = dict.fromkeys(begin + other[len(begin) :].partition("/")[0] for other in below if other != folder)
+        files = tuple(self._folders.get(folder, {}).items())
+        return (
+            *(RemoteStatus(each, 0, is_folder=True) for each in inner),
+            *(_status(begin + name, file) for name, file in files),
+        )
 
     def below(self, folder: str, limit: int | None = None) -> tuple[RemoteStatus, ...]:
-        found = [*self.list(folder)]
-        for each in found:  # which grows
-            found += self.list(each.key) if each.is_folder else ()
-        return tuple(found)
+        return tuple(each for each in all_below(self, folder) if not each.is_folder)
 
     def read(self, key: str) -> bytes:
-        file = self._find(key)
-        if not isinstance(file, _File):
+        files, name = self._place(key)
+        if name not in files:
             raise FileNotFoundError(2, "No such file", key)
-        return file.data
+        return files[name].data
 
     def open(self, key: str) -> pa.NativeFile:
         import pyarrow as pa
@@ -81,62 +78,41 @@ class _MemoryClient:
         return pa.BufferReader(self.read(key))
 
     def put_new(self, key: str, content: bytes | BinaryIO, *, durable: bool) -> bool:
-        folder, name = self._place(key)
+        files, name = self._place(key)
         file = _file(content)
-        return folder.setdefault(name, file) is file
+        return files.setdefault(name, file) is file
 
     def put(self, key: str, content: bytes | BinaryIO) -> None:
-        folder, name = self._place(key)
-        folder[name] = _file(content)
+        files, name = self._place(key)
+        files[name] = _file(content)
 
     write = put
 
     def move(self, source: str, target: str) -> None:
-        """Move a file or a folder, in one step."""
-        moved = self._find(source)
-        if moved is None:
+        moved = [source] if self.status(source) is not None else [each.key for each in self.below(source)]
+        if not moved:
             raise FileNotFoundError(2, "No such file", source)
-        self.delete([source])
-        folder, name = self._place(target)
-        folder[name] = moved
+        for key in moved:
+            self.put(f"{target}{key[len(source) :]}", self.read(key))
+        self.delete(moved)
 
     def delete(self, keys: Sequence[str], *, recursive: bool = False) -> None:
-        for key in keys:
-            if self._find(key) is not None:
-                folder, name = self._place(key)
-                folder.pop(name, None)
+        for key in [*keys, *(each.key for folder in keys if recursive for each in self.below(folder))]:
+            files, name = self._place(key)
+            files.pop(name, None)
 
     def make_dirs(self, folder: str) -> None:
-        self._place(f"{folder}/none")
+        """Do nothing: there are no folders without files."""
 
-    def _find(self, key: str) -> _File | _Folder | None:
-        node: _File | _Folder | None = self._top
-        for part in _parts(key):
-            node = node.get(part) if isinstance(node, dict) else None
-        return node
-
-    def _place(self, key: str) -> tuple[_Folder, str]:
-        """Return the folder of a file, which is made, and the name in it."""
-        *above, name = _parts(key)
-        folder = self._top
-        for part in above:
-            below = folder.setdefault(part, {})
-            if not isinstance(below, dict):
-                location = self.address.url(key)
-                raise TopicError(cannot("write", location, "Not a directory"), hint=LOOK_WHO, path=location)
-            folder = below
-        return folder, name
+    def _place(self, key: str) -> tuple[dict[str, _File], str]:
+        """Return the files of a folder, and the name of one."""
+        folder, _, name = key.rpartition("/")
+        return self._folders.setdefault(folder, {}), name
 
 
 def _file(content: bytes | BinaryIO) -> _File:
     return _File(content if isinstance(content, bytes) else content.read(), time.time_ns())
 
 
-def _status(key: str, node: _File | _Folder) -> RemoteStatus:
-    if isinstance(node, dict):
-        return RemoteStatus(key.lstrip("/"), 0, is_folder=True)
-    return RemoteStatus(key.lstrip("/"), len(node.data), node.modified_ns)
-
-
-def _parts(key: str) -> list[str]:
-    return [part for part in key.split("/") if part]
+def _status(key: str, file: _File) -> RemoteStatus:
+    return RemoteStatus(key, len(file.data), file.modified_ns)

@@ -195,6 +195,16 @@ class RemoteFilesystem:
         self.client.make_dirs(self.key(directory))
 
 
+def all_below(client: RemoteClient, folder: str) -> tuple[RemoteStatus, ...]:
+    """Return all in a folder and in those below it, folder by folder; one that goes meanwhile is empty."""
+    found = [*client.list(folder)]
+    for each in found:  # which grows
+        if each.is_folder:
+            with contextlib.suppress(FileNotFoundError):
+                found += client.list(each.key)
+    return tuple(found)
+
+
 def temporary_key(key: str) -> str:
     """Return a new key beside one, for what is half written."""
     return f"{key.rpartition('/')[0]}/{TEMPORARY_PREFIX}{uuid.uuid4().hex}".lstrip("/")

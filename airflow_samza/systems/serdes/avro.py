@@ -18,11 +18,11 @@ from airflow_samza.errors import SchemaError
 from airflow_samza.systems.files.formats.avro import fastavro
 from airflow_samza.systems.files.formats.nested import rows_of
 from airflow_samza.systems.serdes.avro_columns import RecordColumns, Unsupported
-from airflow_samza.systems.serdes.decoding import decoded_each, merged, without_nulls
-from airflow_samza.systems.serdes.serde import BadMessage, Decoded, Serde
+from airflow_samza.systems.serdes.decoding import ValueSerde, decoded_each, merged
+from airflow_samza.systems.serdes.serde import BadMessage, Decoded
 
 
-class AvroRecords(Serde):
+class AvroRecords(ValueSerde):
     """Serde of records that ``written``, a parsed schema, wrote; columns are its fields by name.
 
     ``read`` is the schema to which they are resolved (Avro's rules: its defaults for fields that are not there). A
@@ -55,14 +55,9 @@ class AvroRecords(Serde):
             encoded.append(sink.getvalue())
         return pa.array(encoded, pa.binary())
 
-    def decode_each(self, values: pa.Array) -> Decoded:
-        """Return the messages that can be read."""
-        return without_nulls(values, self._one_by_one if self._columns is None else self._together)
-
-    def _together(self, values: pa.Array) -> Decoded:
+    def decode_present(self, values: pa.Array) -> Decoded:
         """Return the messages read at once, and between them those that are flagged, read one by one."""
-        assert self._columns is not None
-        if not len(values):
+        if self._columns is None or not len(values):
             return self._one_by_one(values)
         batch, flagged = self._columns.read(values)
         if not flagged.any():

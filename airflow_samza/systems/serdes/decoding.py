@@ -7,6 +7,7 @@ serdes go through it.
 from __future__ import annotations
 
 import datetime
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
@@ -17,7 +18,7 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from airflow_samza.quoting import quoted
-from airflow_samza.systems.serdes.serde import BadMessage, Decoded
+from airflow_samza.systems.serdes.serde import BadMessage, Decoded, Serde
 
 
 def merged(parts: Sequence[tuple[Any, Decoded]]) -> Decoded:
@@ -34,17 +35,25 @@ def merged(parts: Sequence[tuple[Any, Decoded]]) -> Decoded:
     return Decoded(pa.concat_batches(batches).take(pa.array(order)), bad)
 
 
-def without_nulls(values: pa.Array, read: Callable[[pa.Array], Decoded]) -> Decoded:
-    """Return what is read of the values that are there; a message without a value is bad."""
-    if not values.null_count:
-        return read(values)
-    valid = pc.is_valid(values)
-    decoded = read(values.filter(valid))
-    mask = valid.to_numpy(zero_copy_only=False)
-    places = np.flatnonzero(mask).tolist()
-    bad = [one.at(places[one.place]) for one in decoded.bad]
-    bad += [BadMessage(place, "it has no value") for place in np.flatnonzero(~mask).tolist()]
-    return Decoded(decoded.batch, sorted(bad, key=lambda one: one.place))
+class ValueSerde(Serde):
+    """Serde of messages that have a value each: one without is bad."""
+
+    def decode_each(self, values: pa.Array) -> Decoded:
+        """Return the messages that have a value, and can be read."""
+        values = values.cast(pa.binary())
+        if not values.null_count:
+            return self.decode_present(values)
+        valid = pc.is_valid(values)
+        decoded = self.decode_present(values.filter(valid))
+        mask = valid.to_numpy(zero_copy_only=False)
+        places = np.flatnonzero(mask).tolist()
+        bad = [one.at(places[one.place]) for one in decoded.bad]
+        bad += [BadMessage(place, "it has no value") for place in np.flatnonzero(~mask).tolist()]
+        return Decoded(decoded.batch, sorted(bad, key=lambda one: one.place))
+
+    @abstractmethod
+    def decode_present(self, values: pa.Array) -> Decoded:
+        """Return the messages that can be read of values, none of which is null."""
 
 
 def reject_nulls(values: pa.Array) -> None:

@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_samza.systems.serdes.decoding import reject_nulls, without_nulls
-from airflow_samza.systems.serdes.serde import BadMessage, Decoded, Serde
+from airflow_samza.systems.serdes.decoding import ValueSerde, reject_nulls
+from airflow_samza.systems.serdes.serde import BadMessage, Decoded
 
 
-class BytesSerde(Serde):
+class BytesSerde(ValueSerde):
     """Serde of bytes: the value of the one column, unchanged."""
 
     def __init__(self, schema: pa.Schema) -> None:
@@ -24,11 +24,8 @@ class BytesSerde(Serde):
         reject_nulls(batch.column(0))
         return batch.column(0).cast(pa.binary())
 
-    def decode_each(self, values: pa.Array) -> Decoded:
-        """Return the messages that have a value, and can be read."""
-        return without_nulls(values.cast(pa.binary()), self._each)
-
-    def _each(self, values: pa.Array) -> Decoded:
+    def decode_present(self, values: pa.Array) -> Decoded:
+        """Return the values."""
         return Decoded(self._batch(values))
 
     def _batch(self, column: pa.Array) -> pa.RecordBatch:
@@ -38,7 +35,8 @@ class BytesSerde(Serde):
 class StringSerde(BytesSerde):
     """Serde of texts in UTF-8: the value of the one column."""
 
-    def _each(self, values: pa.Array) -> Decoded:
+    def decode_present(self, values: pa.Array) -> Decoded:
+        """Return the texts; bytes that are none are bad."""
         try:
             return Decoded(self._batch(values.cast(pa.string())))
         except pa.ArrowInvalid:
@@ -70,7 +68,8 @@ class NumberSerde(BytesSerde):
         data = column.to_numpy(zero_copy_only=False).astype(self._type)
         return pa.Array.from_buffers(pa.binary(), len(column), [None, pa.py_buffer(ends), pa.py_buffer(data.tobytes())])
 
-    def _each(self, values: pa.Array) -> Decoded:
+    def decode_present(self, values: pa.Array) -> Decoded:
+        """Return the numbers; bytes of another length are bad."""
         size = self._type.itemsize
         fits = pc.equal(pc.binary_length(values), size)
         bad = []

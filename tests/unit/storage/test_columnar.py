@@ -48,28 +48,20 @@ def found(store: ColumnarTable, keys: pa.Array) -> list[int | None]:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.few(5)
-def test_finds_what_a_dict_would_whatever_is_written_deleted_and_kept(
+def test_finds_what_a_dict_would_whatever_is_written_and_kept(
     kind: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     arrow, keys = KINDS[kind]
-    steps = st.lists(
-        st.lists(st.tuples(st.none() | keys, st.integers(0, 9), st.booleans()), max_size=30), min_size=1, max_size=4
-    )
 
     @settings(max_examples=share(60), deadline=None)
-    @given(steps=steps, asked=st.lists(st.none() | keys, max_size=100))
-    def check(steps: list[list[tuple[Any, int, bool]]], asked: list[Any]) -> None:
-        model: dict[Any, int] = {}
-        nulls = 0
-        store = ColumnarTable.of(table(arrow, []), ["key"])
-        for rows in steps:
-            store = store.changed(
-                table(arrow, [(k, v) for k, v, _ in rows]), np.array([gone for *_, gone in rows], bool)
-            )
-            nulls += sum(k is None for k, *_ in rows)
-            for k, v, gone in rows:
-                if k is not None:
-                    model.pop(k, None) if gone else model.__setitem__(k, v)
+    @given(
+        rows=st.lists(st.tuples(st.none() | keys, st.integers(0, 9)), max_size=100),
+        asked=st.lists(st.none() | keys, max_size=100),
+    )
+    def check(rows: list[tuple[Any, int]], asked: list[Any]) -> None:
+        model = {k: v for k, v in rows if k is not None}
+        nulls = sum(k is None for k, _ in rows)
+        store = ColumnarTable.of(table(arrow, rows), ["key"])
         folder = tmp_path_factory.mktemp("table")
         store.write(str(folder))
         asked = [*asked, *model]

@@ -57,6 +57,13 @@ def test_a_store_is_built_once_and_then_opened(tmp_path: Path) -> None:
     assert again.find([pa.array([2, 9])]).tolist() == [2, -1]
 
 
+def test_a_version_that_is_built_leaves_no_lock(tmp_path: Path) -> None:
+    stores = LocalStores(str(tmp_path))
+    for version in ("1", "2"):
+        stores.kept("profiles-push", 0, version, ColumnarTable, Built())
+    assert sorted(path.name for path in (tmp_path / "profiles-push" / "0").iterdir()) == ["1", "2"]
+
+
 def test_versions_partitions_and_topics_are_apart(tmp_path: Path) -> None:
     stores = LocalStores(str(tmp_path))
     for topic, partition, version in (("a", 0, "1"), ("a", 0, "2"), ("a", 1, "1"), ("a/0", 0, "1"), ("../a", 0, "1")):
@@ -65,22 +72,6 @@ def test_versions_partitions_and_topics_are_apart(tmp_path: Path) -> None:
             "value"
         ).to_pylist() == [value]
     assert {path.parent for path in tmp_path.parent.iterdir()} == {tmp_path.parent}
-
-
-def test_a_version_may_be_made_of_the_former_one(tmp_path: Path) -> None:
-    stores = LocalStores(str(tmp_path))
-    stores.kept("t", 0, "1", ColumnarTable, Built(3))
-
-    def build() -> ColumnarTable:
-        former = stores.find("t", 0, "1", ColumnarTable)
-        assert former is not None
-        return former.changed(pa.table({"key": [2, 7], "value": ["new", "new"]}))
-
-    changed = stores.kept("t", 0, "2", ColumnarTable, build)
-    assert dict(zip(*changed.rows.to_pydict().values(), strict=True)) == {0: "x", 1: "x", 2: "new", 7: "new"}
-    former = stores.find("t", 0, "1", ColumnarTable)
-    assert former is not None
-    assert len(former) == 3
 
 
 def damage_rows(store: Path) -> None:

@@ -71,6 +71,8 @@ _INSIDE = ("type", "items", "values", "fields")
 
 _COMPOSED = ("record", "error", "array", "map")
 
+_ENDLESS = "an Avro type that contains itself"
+
 _MOST_FIELDS = 100_000
 """Fields of all records of a file, those of a type counted wherever it stands: a kilobyte can describe any number."""
 
@@ -83,6 +85,7 @@ class AvroTypes:
         self._register(root)
         self.root = self.resolved(root)
         self._least: dict[str, int] = {}
+        self._unread: dict[str, str | None] = {}
         self._fields = 0
 
     def _register(self, schema: Any) -> None:
@@ -94,20 +97,6 @@ class AvroTypes:
                 self.named[schema["name"]] = schema
             for key in _INSIDE:
                 self._register(schema.get(key))
-
-    def _within(self, parts: Iterable[Any]) -> Iterator[dict[str, Any]]:
-        """Yield the types of which parts are made, at any depth, unions resolved, and each named one once."""
-        left = list(parts)
-        names: set[str] = set()
-        while left:
-            one = self.resolved(left.pop())
-            if isinstance(one, list):
-                left.extend(one)
-            elif one.get("name") not in names:
-                yield one
-                left.extend(_parts(one))
-                if "name" in one:
-                    names.add(one["name"])
 
     def resolved(self, schema: Any) -> Any:
         """Return the type behind names and brackets: a list (a union), or a dictionary with a simple ``type``."""
@@ -136,13 +125,24 @@ class AvroTypes:
 
         Their depth, or their length, is what the data say.
         """
-        found = list(self._within([schema]))
-        named = [one for one in found if "name" in one]
-        if any(one["name"] in (inner.get("name") for inner in self._within(_parts(one))) for one in named):
-            return "an Avro type that contains itself"
-        if any(one["type"] == "array" and self.least_bytes(one["items"]) == 0 for one in found):
-            return "an array of Avro values that take no bytes"
-        return None
+        kind = self.resolved(schema)
+        if isinstance(kind, list):
+            return self._unread_of(kind)
+        name = kind.get("name")
+        if name in self._unread:
+            return self._unread[name]
+        if name is not None:
+            self._unread[name] = _ENDLESS  # while its parts are looked at
+        why = self._unread_of(_parts(kind))
+        if why is None and kind["type"] == "array" and self.least_bytes(kind["items"]) == 0:
+            why = "an array of Avro values that take no bytes"
+        if name is not None:
+            self._unread[name] = why
+        return why
+
+    def _unread_of(self, parts: Iterable[Any]) -> str | None:
+        found = {self.unread(part) for part in parts} - {None}
+        return _ENDLESS if _ENDLESS in found else next(iter(found), None)
 
     def _column(self, schema: Any) -> tuple[pa.DataType, bool]:
         """Return the column type, and whether it may be null."""

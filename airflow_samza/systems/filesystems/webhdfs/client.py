@@ -23,7 +23,7 @@ from airflow_samza.errors import StorageUnavailable, TopicError
 from airflow_samza.systems.filesystems.contents import RangeReader
 from airflow_samza.systems.filesystems.filesystem import DELETED_MEANWHILE, did_not
 from airflow_samza.systems.filesystems.pace import FREE
-from airflow_samza.systems.filesystems.remote import RemoteStatus, temporary_key
+from airflow_samza.systems.filesystems.remote import RemoteStatus, all_below, temporary_key
 from airflow_samza.systems.filesystems.webhdfs.access import Access
 from airflow_samza.systems.filesystems.webhdfs.address import Address
 from airflow_samza.systems.filesystems.webhdfs.rejections import (
@@ -96,12 +96,7 @@ class WebHdfsClient:
 
     def below(self, path: str, limit: int | None = None) -> tuple[RemoteStatus, ...]:
         """Return all in a directory and in those below it, whatever the limit; one that goes meanwhile is empty."""
-        found = [*self.list(path)]
-        for each in found:  # which grows
-            if each.is_folder:
-                with contextlib.suppress(FileNotFoundError):
-                    found += self.list(each.key)
-        return tuple(found)
+        return all_below(self, path)
 
     def open(self, path: str) -> pa.NativeFile:
         """Return a file to read at any place, in ranges."""

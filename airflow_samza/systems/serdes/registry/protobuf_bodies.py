@@ -15,7 +15,7 @@ from pyarrow import types
 from airflow_samza.errors import RuntimeMissing, install
 from airflow_samza.systems.files.formats.nested import rows_of
 from airflow_samza.systems.files.formats.varints import read_zigzag
-from airflow_samza.systems.serdes.decoding import decoded_each, without_nulls
+from airflow_samza.systems.serdes.decoding import ValueSerde, decoded_each
 from airflow_samza.systems.serdes.registry.bodies import Bodies
 from airflow_samza.systems.serdes.registry.client import SchemaText
 from airflow_samza.systems.serdes.serde import BadMessage, Decoded, Serde
@@ -53,7 +53,7 @@ class ProtobufBodies(Bodies):
         return [name for name in schema.names if name not in fields]
 
 
-class ProtobufMessages(Serde):
+class ProtobufMessages(ValueSerde):
     """Serde of the messages of a file; columns are their fields by name, and one that is no field is null."""
 
     def __init__(self, written: SchemaText, schema: pa.Schema) -> None:
@@ -74,11 +74,8 @@ class ProtobufMessages(Serde):
                 raise BadMessage(place, f"Protobuf cannot hold it ({type(error).__name__}: {error})") from error
         return pa.array(encoded, pa.binary())
 
-    def decode_each(self, values: pa.Array) -> Decoded:
+    def decode_present(self, values: pa.Array) -> Decoded:
         """Return the messages that can be read."""
-        return without_nulls(values, self._one_by_one)
-
-    def _one_by_one(self, values: pa.Array) -> Decoded:
         return decoded_each(values, self._read_one, self._schema)
 
     def _read_one(self, value: bytes) -> dict[str, Any]:

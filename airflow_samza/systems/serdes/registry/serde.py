@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_samza.errors import ConfigError, SchemaError
-from airflow_samza.systems.serdes.decoding import merged, without_nulls
+from airflow_samza.systems.serdes.decoding import ValueSerde, merged
 from airflow_samza.systems.serdes.registry.bodies import AvroBodies, Bodies, JsonBodies
 from airflow_samza.systems.serdes.registry.client import AUTO_REGISTER, PREFIX, Registered, Registry, SchemaText
 from airflow_samza.systems.serdes.registry.protobuf_bodies import ProtobufBodies
@@ -56,7 +56,7 @@ def _why(value: bytes) -> str:
     return f"it has {len(value)} bytes, which are too few for the id of a schema"
 
 
-class RegistrySerde(Serde):
+class RegistrySerde(ValueSerde):
     """Serde of messages that name their schema's id in a registry.
 
     They are read with the schema that wrote them, into the declared columns; a column that it does not have is null, or
@@ -81,11 +81,8 @@ class RegistrySerde(Serde):
         id, writer = self._writer
         return framed(id, writer.encode(batch), self._bodies.after_id)
 
-    def decode_each(self, values: pa.Array) -> Decoded:
-        """Return the messages that can be read."""
-        return without_nulls(values.cast(pa.binary()), self._each)
-
-    def _each(self, values: pa.Array) -> Decoded:
+    def decode_present(self, values: pa.Array) -> Decoded:
+        """Return the messages that can be read, those of one schema at once."""
         by_id, unframed = framed_values(values)
         nullable = pa.schema([field.with_nullable(True) for field in self._schema])
         nothing = pa.RecordBatch.from_pylist([], schema=nullable)

@@ -25,6 +25,7 @@ import pytest
 from airflow_samza.errors import SchemaError, TopicError
 from airflow_samza.schema import Schema
 from airflow_samza.systems.files.formats.avro_blocks import unpacked
+from airflow_samza.systems.files.formats.avro_types import AvroTypes
 from airflow_samza.systems.files.formats.options import FORMATS
 from airflow_samza.systems.files.formats.parquet_checks import check_columns
 from airflow_samza.systems.files.system import FilesSystem
@@ -322,6 +323,28 @@ def test_an_array_of_values_without_bytes_is_rejected(tmp_path: Path) -> None:
             fastavro.writer(file, schema, [])
         with pytest.raises(SchemaError, match="'a' as an array of Avro values that take no bytes"):
             rows(tmp_path, StreamSpec("in", 1, None, path="in.avro"))
+
+
+def test_each_avro_type_is_looked_at_once_however_many_name_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    import fastavro
+
+    looked_at = 0
+    resolved = AvroTypes.resolved
+
+    def counted(self: AvroTypes, schema: Any) -> Any:
+        nonlocal looked_at
+        looked_at += 1
+        return resolved(self, schema)
+
+    def named(number: int) -> dict[str, Any]:
+        inner = [{"name": f"to{other}", "type": f"r{other}"} for other in range(max(number - 3, 0), number)]
+        return {"type": "record", "name": f"r{number}", "fields": [{"name": "x", "type": "long"}, *inner]}
+
+    fields = [{"name": f"c{number}", "type": named(number)} for number in range(60)]
+    types = AvroTypes(fastavro.parse_schema({"type": "record", "name": "m", "fields": fields}))
+    monkeypatch.setattr(AvroTypes, "resolved", counted)
+    assert {types.unread(field["type"]) for field in types.root["fields"]} == {None}
+    assert looked_at < 1000  # 60 types with 4 fields at most
 
 
 def test_stripes_of_more_rows_than_memory_holds_are_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

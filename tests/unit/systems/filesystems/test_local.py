@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from airflow_samza.errors import TopicError
-from airflow_samza.systems.filesystems import linkless
 from airflow_samza.systems.filesystems.local import LocalFilesystem
 
 
@@ -23,21 +22,6 @@ def elsewhere(tmp_path: Path) -> Path:
     (folder / "diary.json").write_text("mine")
     (folder / ".tmp-mine").write_text("mine")
     return folder
-
-
-@pytest.fixture(params=["at once", "part by part"], autouse=True)
-def opening(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Return how folders are opened: by one call of the kernel, and part by part where it has none."""
-    if request.param == "part by part":
-        monkeypatch.setattr(linkless, "_call", None)
-    else:
-        folder = os.open("/", os.O_RDONLY)
-        found = linkless.open_linkless(folder, ".")
-        os.close(folder)
-        if found is None:
-            pytest.skip("this kernel opens no path at once")
-        os.close(found)
-    return str(request.param)
 
 
 @pytest.fixture
@@ -87,7 +71,7 @@ def test_rejects_a_link_below_the_root(files: LocalFilesystem, elsewhere: Path, 
     assert files.read("a/own.json") == b"own"
 
 
-def test_a_look_leaves_no_file_open_and_a_path_leads_nowhere_else(files: LocalFilesystem, tmp_path: Path) -> None:
+def test_a_look_leaves_no_file_open(files: LocalFilesystem) -> None:
     files.put("deep/in/it/own.json", b"own")
     open_files = len(os.listdir("/proc/self/fd"))
     for _ in range(3):
@@ -98,13 +82,9 @@ def test_a_look_leaves_no_file_open_and_a_path_leads_nowhere_else(files: LocalFi
         with pytest.raises(TopicError, match="planted is a link"):
             files.list("a/planted")
     assert len(os.listdir("/proc/self/fd")) == open_files
-    folder = os.open(tmp_path / "root/a", os.O_RDONLY)
-    found = [linkless.open_linkless(folder, path) for path in ("..", "/", "../a", "planted/deep")]
-    os.close(folder)
-    assert found == [None] * 4
 
 
-def test_a_folder_that_is_looked_at_is_not_handed_to_other_programs(files: LocalFilesystem, opening: str) -> None:
+def test_a_folder_that_is_looked_at_is_not_handed_to_other_programs(files: LocalFilesystem) -> None:
     folder = files._folder("a")
     assert not os.get_inheritable(folder)
     os.close(folder)
@@ -144,7 +124,6 @@ def test_the_root_itself_may_be_a_link(files: LocalFilesystem, tmp_path: Path) -
 def test_rejects_a_pipe_at_once(files: LocalFilesystem) -> None:
     os.mkfifo(files.location("a/pipe.json"))
     reading = f"""
-from airflow_samza.systems.filesystems import linkless
 from airflow_samza.systems.filesystems.local import LocalFilesystem
 for read in ("read", "open_input"):
     try:

@@ -105,3 +105,19 @@ def test_a_part_of_a_batch_is_the_messages_of_these_rows_alone() -> None:
 def test_messages_without_columns_are_empty_objects() -> None:
     batch = pa.RecordBatch.from_pydict({"id": [1, 2]}).select([])
     assert JsonSerde(batch.schema).encode(batch).to_pylist() == [b"{}", b"{}"]
+
+
+def test_a_batch_of_many_values_is_left_to_arrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts: list[int] = []
+    read = PlainObjects.read
+
+    def counted(self: PlainObjects, data: bytes, count: int) -> pa.RecordBatch | None:
+        counts.append(count)
+        return read(self, data, count)
+
+    monkeypatch.setattr(PlainObjects, "read", counted)
+    few, many = [b'{"a":1,"s":"x"}'] * 1000, [b'{"a":1,"s":"x"}'] * 30_000
+    for values in (few, many):
+        batch = JsonSerde(SCHEMA).decode(pa.array(values, pa.binary()))
+        assert (batch.num_rows, batch.column("a")[-1].as_py()) == (len(values), 1)
+    assert counts == [1000]
