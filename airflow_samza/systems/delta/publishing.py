@@ -153,15 +153,12 @@ class _Publisher(MergingPublisher[TableState, AddedFile]):
         columns = check_written(table, self.options.mode)
         return table.table_id, partitioning(columns), columns.fields
 
-    def described_files(
-        self, table: TableState, staged: StagedFiles, like: Sequence[AddedFile] = ()
-    ) -> list[AddedFile]:
+    def described_files(self, table: TableState, staged: StagedFiles) -> list[AddedFile]:
         columns = check_written(table, self.options.mode)
         indexed = _number(table, "delta.dataSkippingNumIndexedCols", INDEXED)
-        partitions: list[Mapping[str, str | None] | None] = [file.partition for file in like] or [None] * len(staged)
         return [
-            added_file(columns, one, statistics_of(footer, indexed), partition)
-            for one, footer, partition in zip(staged.files, staged.footers(), partitions, strict=True)
+            added_file(columns, one, statistics_of(footer, indexed))
+            for one, footer in zip(staged.files, staged.footers(), strict=True)
         ]
 
     def live_files(self, table: TableState) -> Iterable[AddedFile]:

@@ -87,17 +87,11 @@ def check_written(state: TableState, mode: str) -> TableColumns:
     return columns
 
 
-def added_file(
-    columns: TableColumns,
-    described: Mapping[str, Any],
-    stats: str | Mapping[str, Any] | None,
-    partition: Mapping[str, str | None] | None = None,
-) -> AddedFile:
-    """Return a data file that was written here as the log has it: of a partition, or of the one that it describes."""
-    if partition is None:
-        words = {column.name: column.type.word for column in columns.fields}
-        pairs = zip(columns.partitions, described["partition"], strict=True)
-        partition = {columns.physical[name]: partition_text(value, words[name]) for name, value in pairs}
+def added_file(columns: TableColumns, described: Mapping[str, Any], stats: str | Mapping[str, Any] | None) -> AddedFile:
+    """Return a data file that was written here as the log has it."""
+    words = {column.name: column.type.word for column in columns.fields}
+    pairs = zip(columns.partitions, described["partition"], strict=True)
+    partition = {columns.physical[name]: partition_text(value, words[name]) for name, value in pairs}
     path = str(described["path"])
     return AddedFile(path, int(described["bytes"]), partition, stats, None, quote(path))
 

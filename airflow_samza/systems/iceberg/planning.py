@@ -55,7 +55,7 @@ def files_of(
             raise _rejected(name, stream.name, "has equality deletes", str(entry.data_file.file_path))
         index.add_delete_file(entry, partition_key=entry.data_file.partition)
     data = [one for one in manifests if one.content == ManifestContent.DATA]
-    files = _Files(table, schema, stream)
+    files = PlannedFiles(table, schema, stream)
     vectors = _Vectors(storage, name, stream.name)
     found = []
     for entry in _entries(_planner(table, schema, where), data):
@@ -73,7 +73,7 @@ def added_files(
     """Return the data files that snapshots have added and the filter does not rule out, snapshot by snapshot."""
     from pyiceberg.manifest import ManifestContent, ManifestEntryStatus
 
-    files, planner = _Files(table, schema, stream), _planner(table, schema, where)
+    files, planner = PlannedFiles(table, schema, stream), _planner(table, schema, where)
     found: list[TableFile] = []
     for snapshot in snapshots:
         own = [
@@ -116,7 +116,7 @@ def _rejected(table: str, stream: str, what: str, file: str) -> TopicError:
     )
 
 
-class _Files:
+class PlannedFiles:
     """Data files of a table as readers have them; what many of them share of their partitions is made once."""
 
     def __init__(self, table: Table, schema: Schema, stream: StreamSpec) -> None:

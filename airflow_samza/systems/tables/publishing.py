@@ -16,7 +16,7 @@ import random
 import time
 import uuid
 from abc import abstractmethod
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -164,11 +164,8 @@ class TablePublisher(TableFiles[Table, File]):
         return None
 
     @abstractmethod
-    def described_files(self, table: Table, staged: StagedFiles, like: Sequence[File] = ()) -> list[File]:
-        """Return data files that were staged, or written anew, as the table's metadata has them.
-
-        With ``like`` each has the partition of another file.
-        """
+    def described_files(self, table: Table, staged: StagedFiles) -> list[File]:
+        """Return data files that were staged, or written anew, as the table's metadata has them."""
 
     @abstractmethod
     def commit(self, table: Table, commit: TableCommit[File]) -> Committed:

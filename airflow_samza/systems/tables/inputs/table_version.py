@@ -68,6 +68,10 @@ class TableVersion(ABC):
         """Return the data files, without those that cannot have a row that fulfils all conditions."""
 
     @abstractmethod
+    def files_of(self, found: Sequence[Any]) -> list[TableFile]:
+        """Return files that the table's metadata has as readers have them, without deletes that are apart from them."""
+
+    @abstractmethod
     def place(self, path: str) -> Location:
         """Return the place of a data file, as its description has the path."""
 
