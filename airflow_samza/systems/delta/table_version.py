@@ -52,8 +52,6 @@ class DeltaVersion(TableVersion):
         self.state = state
         self._added = added
         self._fields = {field.name: field for field in self.columns}
-        self._values: dict[tuple[str, str | None], Any] = {}
-        """Values of partitions that were read, by column and text."""
 
     def facts(self) -> dict[str, Any]:
         """Return the columns, and the run of which the rows wait, if it is about these."""
@@ -104,13 +102,10 @@ class DeltaVersion(TableVersion):
         )
 
     def _value(self, name: str, text: str | None, file: AddedFile) -> Any:
-        key = (name, text)
-        if key not in self._values:
-            try:
-                self._values[key] = partition_value(text, self._fields[name].type.word)
-            except ValueError as error:
-                raise self.log.damaged(f"the partition of {file.path} has {name}={text}: {error}") from error
-        return self._values[key]
+        try:
+            return partition_value(text, self._fields[name].type.word)
+        except ValueError as error:
+            raise self.log.damaged(f"the partition of {file.path} has {name}={text}: {error}") from error
 
     def _vectors(self, file: AddedFile) -> tuple[DeltaVector, ...]:
         if not file.vector:
