@@ -30,11 +30,9 @@ RAW = (
 """The columns of a stream that declares none, as DDL."""
 
 _OPTIONS = {f"{fact}_column": fact for fact in (KEY, PARTITION, OFFSET, TIMESTAMP, HEADERS)}
-KEY_SERDES = {kind: serde for serde, kind in OF_ONE_COLUMN.items()}
-"""The serdes of keys, by their columns' types: Kafka's own serializers."""
 
 _TYPES = {
-    KEY: tuple(KEY_SERDES),
+    KEY: tuple(OF_ONE_COLUMN.values()),
     VALUE: ("binary",),
     PARTITION: ("int", "bigint"),
     OFFSET: ("bigint",),
