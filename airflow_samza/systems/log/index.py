@@ -186,7 +186,7 @@ class LogIndex:
 
     def _commits_from(self, partition: int, start: int) -> Iterator[Commit]:
         """Return the commits from one that ends before ``start`` on, found by the offsets in the snapshots."""
-        numbers = record_numbers(self.topic, "snapshots", self._parts)
+        numbers = record_numbers(self.topic, "snapshots", self._parts) if start else []
         snapshots = [last for last in numbers if last < self.number]
         # The first snapshot that reaches beyond start.
         place = bisect_right(snapshots, start, key=lambda last: tail_of_snapshot(self.topic, last).next[partition])
