@@ -117,7 +117,7 @@ def _rejected(table: str, stream: str, what: str, file: str) -> TopicError:
 
 
 class PlannedFiles:
-    """Data files of a table as readers have them; what many of them share of their partitions is made once."""
+    """Data files of a table as readers have them."""
 
     def __init__(self, table: Table, schema: Schema, stream: StreamSpec) -> None:
         from pyiceberg.schema import index_by_id
@@ -128,7 +128,6 @@ class PlannedFiles:
         times = (field for field in schema.fields if str(field.field_type) in TIME_UNITS)
         self._time: Any = next((field for field in times if field.name == stream.timestamp), None)
         self._fields: dict[int, list[tuple[str, Any, Any, int | None]]] = {}
-        self._known: dict[tuple[int, str], tuple[dict[str, str], dict[str, Any]]] = {}
         types = {number: field.field_type for number, field in index_by_id(schema).items()}
         for spec_id, spec in table.specs().items():
             self._fields[spec_id] = [
@@ -158,20 +157,11 @@ class PlannedFiles:
         return None if low is None else int(from_bytes(self._time.field_type, low))
 
     def _partition(self, file: DataFile) -> tuple[dict[str, str], dict[str, Any]]:
-        fields = self._fields[file.spec_id]
-        values = [file.partition[place] for place in range(len(fields))]
-        key = file.spec_id, repr(values)  # not by the values themselves: 0.0 equals -0.0
-        if key not in self._known:
-            described = list(zip(fields, values, strict=True))
-            self._known[key] = (
-                {
-                    name: how.to_human_string(source, one)
-                    for (name, how, source, _), one in described
-                    if source is not None
-                },
-                {str(column): _plain(one) for (_, _, _, column), one in described if column is not None},
-            )
-        return self._known[key]
+        described = [(field, file.partition[place]) for place, field in enumerate(self._fields[file.spec_id])]
+        return (
+            {name: how.to_human_string(source, one) for (name, how, source, _), one in described if source is not None},
+            {str(column): _plain(one) for (_, _, _, column), one in described if column is not None},
+        )
 
 
 def _plain(value: Any) -> Any:
