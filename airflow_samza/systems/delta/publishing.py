@@ -42,13 +42,12 @@ from airflow_samza.systems.files.location import Location
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.system import Publication, StreamSpec
 from airflow_samza.systems.tables.columns import TableField
-from airflow_samza.systems.tables.commits import Committed, Slot, TableView, comparable
+from airflow_samza.systems.tables.commits import Committed, Slot, TableView, comparable, dropped
 from airflow_samza.systems.tables.leaving_files import LeavingFiles
 from airflow_samza.systems.tables.merging import MergingPublisher, SmallFile
 from airflow_samza.systems.tables.options import MADE
 from airflow_samza.systems.tables.output import TableProducer
 from airflow_samza.systems.tables.output_target import OutputTarget
-from airflow_samza.systems.tables.publication_checks import dropped
 from airflow_samza.systems.tables.publishing import UPSERTED, TableCommit
 from airflow_samza.systems.tables.staged_files import StagedFiles
 from airflow_samza.systems.tables.upserts import feed_target

@@ -10,9 +10,9 @@ from airflow_samza.errors import TopicError
 from airflow_samza.systems.delta.columns import TableColumns
 from airflow_samza.systems.delta.features import check_features
 from airflow_samza.systems.delta.partition_values import partition_value
-from airflow_samza.systems.delta.pruning import Pruning, ValueRange
 from airflow_samza.systems.delta.reading import DeltaVector
 from airflow_samza.systems.delta.state import AddedFile, TableState, count, state_at
+from airflow_samza.systems.delta.statistics import Pruning, ValueRange
 from airflow_samza.systems.files.formats.file_format import READ_BY_SPARK, TimeRange
 from airflow_samza.systems.files.location import Location
 from airflow_samza.systems.filesystems.addresses import Folders

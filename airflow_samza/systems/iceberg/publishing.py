@@ -40,11 +40,10 @@ from airflow_samza.systems.iceberg.transactions import transaction_of
 from airflow_samza.systems.output_slots import run_of
 from airflow_samza.systems.system import Publication, StreamSpec
 from airflow_samza.systems.tables.columns import TableField, columns_of
-from airflow_samza.systems.tables.commits import Committed, Slot, TableView
+from airflow_samza.systems.tables.commits import Committed, Slot, TableView, dropped
 from airflow_samza.systems.tables.merging import MergingPublisher, SmallFile
 from airflow_samza.systems.tables.options import MADE, MAIN
 from airflow_samza.systems.tables.output_target import OutputTarget
-from airflow_samza.systems.tables.publication_checks import dropped
 from airflow_samza.systems.tables.publishing import TableCommit
 from airflow_samza.systems.tables.staged_files import StagedFiles
 from airflow_samza.systems.tables.sweeping import ORPHAN_SECONDS
