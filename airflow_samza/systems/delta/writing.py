@@ -11,11 +11,10 @@ from urllib.parse import quote
 
 from airflow_samza.errors import TopicError
 from airflow_samza.systems.delta.columns import TableColumns
-from airflow_samza.systems.delta.features import check_features, newer_protocol
 from airflow_samza.systems.delta.log import DeltaLog
 from airflow_samza.systems.delta.partition_values import WRITTEN, partition_text
 from airflow_samza.systems.delta.state import AddedFile, TableState
-from airflow_samza.systems.delta.table_version import KIND
+from airflow_samza.systems.delta.table_version import KIND, check_features, newer_protocol
 from airflow_samza.systems.files.formats.file_format import READ_BY_SPARK
 from airflow_samza.systems.output_slots import APPEND
 from airflow_samza.systems.tables.output_target import CODECS, FILE_BYTES

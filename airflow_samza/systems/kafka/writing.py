@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from airflow_samza.systems.kafka.brokers import Brokers, Waiting
 from airflow_samza.systems.kafka.clients import CLIENT_LOG, close_producer
 from airflow_samza.systems.kafka.failures import FENCED, cause_of, error_of, write_failed
-from airflow_samza.systems.kafka.output_options import IN_TRANSACTIONS, ONE_BY_ONE
+from airflow_samza.systems.kafka.output import IN_TRANSACTIONS, ONE_BY_ONE
 from airflow_samza.systems.kafka.pools import guarded
 
 T = TypeVar("T")
