@@ -23,7 +23,7 @@ from pyiceberg.table.update.snapshot import _SnapshotProducer
 
 from airflow_samza.systems.iceberg import publishing
 from airflow_samza.systems.system import Publication
-from airflow_samza.systems.tables.merging import _Merged
+from airflow_samza.systems.tables.merging import MergingPublisher
 from airflow_samza.systems.tables.staged_files import StagedFiles
 from tests.support.iceberg_lake import system_at
 from tests.support.table_outputs import output_stream
@@ -48,7 +48,7 @@ LANDED = STEPS[STEPS.index("after swap") :]
 def points_of_merges(publisher: type) -> dict[str, tuple[Any, str]]:
     """Return the points of merges by a kind of publisher."""
     return {
-        "written": (_Merged, "write"),
+        "written": (MergingPublisher, "write_merged"),
         "merged files": (publisher, "merged_files"),
         "rewrite": (publisher, "rewrite"),
     }

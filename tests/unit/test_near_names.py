@@ -18,7 +18,7 @@ from airflow_samza.systems.files.system import FilesSystem
 from airflow_samza.systems.filesystems.object_store.access import find_access
 from airflow_samza.systems.filesystems.object_store.address import parse_address
 from airflow_samza.systems.kafka.columns import MessageColumns
-from airflow_samza.systems.kafka.output_options import OutputOptions
+from airflow_samza.systems.kafka.output import OutputOptions
 from airflow_samza.systems.system import StreamSpec, SystemBinding
 
 

@@ -28,9 +28,8 @@ from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.generations import newest_generations, parse_generation
 from airflow_samza.systems.output_slots import OutputSlot
 from airflow_samza.systems.system import Publication, StreamSpec
-from airflow_samza.systems.tables.commits import TableView, output_digest
+from airflow_samza.systems.tables.commits import TableView, dropped, output_digest
 from airflow_samza.systems.tables.output import waiting_folder
-from airflow_samza.systems.tables.publication_checks import dropped
 from airflow_samza.typed_values import converted
 
 _DROPPED = "dropped"

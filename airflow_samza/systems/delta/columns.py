@@ -11,12 +11,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_samza.systems.delta.features import MAPPED
 from airflow_samza.systems.delta.state import TableState
 from airflow_samza.systems.tables.columns import TableField, columns_of
 
 _WORDS = {"integer": "int", "timestamp": "timestamptz", "timestamp_ntz": "timestamp"}
 """Types of Delta that Iceberg, whose words input ranges have, names otherwise."""
+
+MAPPED = "columnMapping"
+"""The feature of tables whose columns have other names in files."""
 
 ID, PHYSICAL = "delta.columnMapping.id", "delta.columnMapping.physicalName"
 """Properties of a field: the number and the name by which files have it."""

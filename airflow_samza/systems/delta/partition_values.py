@@ -63,7 +63,7 @@ _PARSED: dict[str, Callable[[str], Any]] = {
 
 
 def partition_value(text: str | None, word: str) -> Any:
-    """Return a value of a partition as :func:`~airflow_samza.systems.tables.projection.constant` takes it.
+    """Return a value of a partition as :func:`~airflow_samza.systems.tables.file_columns.constant` takes it.
 
     An empty text is null, as the protocol has it for each type. A text that is no such value is a ``ValueError``.
 

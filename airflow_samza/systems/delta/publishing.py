@@ -42,13 +42,12 @@ from airflow_samza.systems.files.location import Location
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.system import Publication, StreamSpec
 from airflow_samza.systems.tables.columns import TableField
-from airflow_samza.systems.tables.commits import Committed, Slot, TableView, comparable
+from airflow_samza.systems.tables.commits import Committed, Slot, TableView, comparable, dropped
 from airflow_samza.systems.tables.leaving_files import LeavingFiles
 from airflow_samza.systems.tables.merging import MergingPublisher, SmallFile
 from airflow_samza.systems.tables.options import MADE
 from airflow_samza.systems.tables.output import TableProducer
 from airflow_samza.systems.tables.output_target import OutputTarget
-from airflow_samza.systems.tables.publication_checks import dropped
 from airflow_samza.systems.tables.publishing import UPSERTED, TableCommit
 from airflow_samza.systems.tables.staged_files import StagedFiles
 from airflow_samza.systems.tables.upserts import feed_target
@@ -153,15 +152,12 @@ class _Publisher(MergingPublisher[TableState, AddedFile]):
         columns = check_written(table, self.options.mode)
         return table.table_id, partitioning(columns), columns.fields
 
-    def described_files(
-        self, table: TableState, staged: StagedFiles, like: Sequence[AddedFile] = ()
-    ) -> list[AddedFile]:
+    def described_files(self, table: TableState, staged: StagedFiles) -> list[AddedFile]:
         columns = check_written(table, self.options.mode)
         indexed = _number(table, "delta.dataSkippingNumIndexedCols", INDEXED)
-        partitions: list[Mapping[str, str | None] | None] = [file.partition for file in like] or [None] * len(staged)
         return [
-            added_file(columns, one, statistics_of(footer, indexed), partition)
-            for one, footer, partition in zip(staged.files, staged.footers(), partitions, strict=True)
+            added_file(columns, one, statistics_of(footer, indexed))
+            for one, footer in zip(staged.files, staged.footers(), strict=True)
         ]
 
     def live_files(self, table: TableState) -> Iterable[AddedFile]:

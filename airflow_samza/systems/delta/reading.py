@@ -17,10 +17,10 @@ from airflow_samza.systems.delta.state import count
 from airflow_samza.systems.files.formats.file_format import READ_BY_SPARK, InputFile, reading
 from airflow_samza.systems.files.location import Location
 from airflow_samza.systems.system import StreamSpec
+from airflow_samza.systems.tables.file_columns import FileField, file_fields, named_fields
 from airflow_samza.systems.tables.inputs.change_columns import CHANGE
 from airflow_samza.systems.tables.inputs.consumer import TableConsumer
 from airflow_samza.systems.tables.inputs.table_version import input_file
-from airflow_samza.systems.tables.projection import FileField, file_fields, named_fields
 from airflow_samza.systems.tables.vectors import Positions, bitmap_positions, part_of, vector_positions
 
 _INLINE, _BESIDE = "i", "u"

@@ -214,12 +214,10 @@ def _parquet_actions(state: TableState, file: LogFile) -> Iterator[Mapping[str, 
         if "add" in fields:
             state.unread.append(partial(_checkpoint_files, state.log, file))
         others = [name for name in ("protocol", "metaData", "txn", "sidecar") if name in fields]
-        for group in range(parquet.num_row_groups):
-            table = parquet.read_row_group(group, columns=others)
-            for name in others:
-                column = table.column(name)
-                for value in column.drop_null().to_pylist(maps_as_pydicts="lossy"):
-                    yield {name: value}
+        table = parquet.read(columns=others)
+        for name in others:
+            for value in table.column(name).drop_null().to_pylist(maps_as_pydicts="lossy"):
+                yield {name: value}
 
 
 def _checkpoint_files(log: DeltaLog, file: LogFile) -> list[AddedFile]:
@@ -231,8 +229,7 @@ def _checkpoint_files(log: DeltaLog, file: LogFile) -> list[AddedFile]:
         names = [f"add.{name}" for name in _OF_FILES if name in of_files]
         if "stats" not in of_files and _STATISTICS in of_files:
             names.append(f"add.{_STATISTICS}")
-        groups = range(parquet.num_row_groups)
-        return [one for group in groups for one in _added(parquet.read_row_group(group, columns=names).column("add"))]
+        return list(_added(parquet.read(columns=names).column("add")))
 
 
 def _added(column: pa.ChunkedArray) -> Iterator[AddedFile]:

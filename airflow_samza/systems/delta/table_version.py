@@ -1,4 +1,7 @@
-"""A version of a Delta table as an input reads it, by its log: its columns and its data files."""
+"""A version of a Delta table as an input reads it, by its log: its columns and its data files.
+
+Tables with features that are not known here are left to Spark.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,12 @@ from typing import Any
 
 from airflow_samza.application.rejections import did_you_mean, listed
 from airflow_samza.errors import TopicError
-from airflow_samza.systems.delta.columns import TableColumns
-from airflow_samza.systems.delta.features import check_features
+from airflow_samza.systems.delta.columns import MAPPED, TableColumns
+from airflow_samza.systems.delta.log import DeltaLog
 from airflow_samza.systems.delta.partition_values import partition_value
-from airflow_samza.systems.delta.pruning import Pruning, ValueRange
 from airflow_samza.systems.delta.reading import DeltaVector
 from airflow_samza.systems.delta.state import AddedFile, TableState, count, state_at
+from airflow_samza.systems.delta.statistics import Pruning, ValueRange
 from airflow_samza.systems.files.formats.file_format import READ_BY_SPARK, TimeRange
 from airflow_samza.systems.files.location import Location
 from airflow_samza.systems.filesystems.addresses import Folders
@@ -25,6 +28,12 @@ KIND = "delta"
 _UNKNOWN = ValueRange()
 _TABLE = Folders([""])
 """The folder of a table, in which the paths of its log begin."""
+
+READ = frozenset({MAPPED, "deletionVectors", "timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"})
+"""Features of readers that are known here: a table with any other one is rejected, as the protocol demands."""
+
+_WITH_FEATURES = 3
+"""Version of the protocol of which readers have a list of features; there is no later one."""
 
 
 class DeltaVersion(TableVersion):
@@ -52,8 +61,6 @@ class DeltaVersion(TableVersion):
         self.state = state
         self._added = added
         self._fields = {field.name: field for field in self.columns}
-        self._values: dict[tuple[str, str | None], Any] = {}
-        """Values of partitions that were read, by column and text."""
 
     def facts(self) -> dict[str, Any]:
         """Return the columns, and the run of which the rows wait, if it is about these."""
@@ -104,13 +111,10 @@ class DeltaVersion(TableVersion):
         )
 
     def _value(self, name: str, text: str | None, file: AddedFile) -> Any:
-        key = (name, text)
-        if key not in self._values:
-            try:
-                self._values[key] = partition_value(text, self._fields[name].type.word)
-            except ValueError as error:
-                raise self.log.damaged(f"the partition of {file.path} has {name}={text}: {error}") from error
-        return self._values[key]
+        try:
+            return partition_value(text, self._fields[name].type.word)
+        except ValueError as error:
+            raise self.log.damaged(f"the partition of {file.path} has {name}={text}: {error}") from error
 
     def _vectors(self, file: AddedFile) -> tuple[DeltaVector, ...]:
         if not file.vector:
@@ -151,3 +155,31 @@ class DeltaVersion(TableVersion):
         """Return another version, with the columns that it had."""
         segment = self.log.segment(int(number)) if int(number) <= self.log.newest else None
         return None if segment is None else DeltaVersion(state_at(self.log, segment), self.stream)
+
+
+def check_features(state: TableState) -> None:
+    """Reject a table that could be read wrongly."""
+    least = state.protocol["minReaderVersion"]
+    if least > _WITH_FEATURES:
+        raise _rejected(state.log, newer_protocol(least), str(least))
+    unknown = sorted(set(state.protocol.get("readerFeatures") or ()) - READ)
+    if least == _WITH_FEATURES and unknown:
+        raise _rejected(state.log, f"has the feature {unknown[0]}", unknown[0])
+    provider = (state.metadata.get("format") or {}).get("provider") or "parquet"
+    if provider != "parquet":
+        raise _rejected(state.log, f"has files of {provider}", provider)
+
+
+def newer_protocol(least: int) -> str:
+    """Return what is to be said of a table that needs a version of the protocol that nobody knows yet."""
+    return f"needs version {least} of the protocol of Delta"
+
+
+def _rejected(log: DeltaLog, what: str, feature: str) -> TopicError:
+    return TopicError(
+        f"The table {log.name} of stream {log.stream!r} {what}, which is not read here.",
+        hint=f"{READ_BY_SPARK[0].upper()}{READ_BY_SPARK[1:]}, with format delta.",
+        table=log.name,
+        stream=log.stream,
+        feature=feature,
+    )

@@ -13,8 +13,7 @@ from typing import Any
 
 from airflow_samza.errors import ConfigError
 from airflow_samza.schema import DataType, Schema
-from airflow_samza.systems.delta.columns import ID, MODE, PHYSICAL, UNMAPPED
-from airflow_samza.systems.delta.features import MAPPED
+from airflow_samza.systems.delta.columns import ID, MAPPED, MODE, PHYSICAL, UNMAPPED
 from airflow_samza.systems.delta.log import commit_path
 from airflow_samza.systems.delta.options import OutputOptions
 from airflow_samza.systems.delta.partition_values import WRITTEN

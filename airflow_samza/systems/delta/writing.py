@@ -11,11 +11,10 @@ from urllib.parse import quote
 
 from airflow_samza.errors import TopicError
 from airflow_samza.systems.delta.columns import TableColumns
-from airflow_samza.systems.delta.features import check_features, newer_protocol
 from airflow_samza.systems.delta.log import DeltaLog
 from airflow_samza.systems.delta.partition_values import WRITTEN, partition_text
 from airflow_samza.systems.delta.state import AddedFile, TableState
-from airflow_samza.systems.delta.table_version import KIND
+from airflow_samza.systems.delta.table_version import KIND, check_features, newer_protocol
 from airflow_samza.systems.files.formats.file_format import READ_BY_SPARK
 from airflow_samza.systems.output_slots import APPEND
 from airflow_samza.systems.tables.output_target import CODECS, FILE_BYTES
@@ -87,17 +86,11 @@ def check_written(state: TableState, mode: str) -> TableColumns:
     return columns
 
 
-def added_file(
-    columns: TableColumns,
-    described: Mapping[str, Any],
-    stats: str | Mapping[str, Any] | None,
-    partition: Mapping[str, str | None] | None = None,
-) -> AddedFile:
-    """Return a data file that was written here as the log has it: of a partition, or of the one that it describes."""
-    if partition is None:
-        words = {column.name: column.type.word for column in columns.fields}
-        pairs = zip(columns.partitions, described["partition"], strict=True)
-        partition = {columns.physical[name]: partition_text(value, words[name]) for name, value in pairs}
+def added_file(columns: TableColumns, described: Mapping[str, Any], stats: str | Mapping[str, Any] | None) -> AddedFile:
+    """Return a data file that was written here as the log has it."""
+    words = {column.name: column.type.word for column in columns.fields}
+    pairs = zip(columns.partitions, described["partition"], strict=True)
+    partition = {columns.physical[name]: partition_text(value, words[name]) for name, value in pairs}
     path = str(described["path"])
     return AddedFile(path, int(described["bytes"]), partition, stats, None, quote(path))
 

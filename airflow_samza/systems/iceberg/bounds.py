@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Mapping
+from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -31,9 +32,6 @@ _NOT_OF_TABLES = re.compile(
 )
 """Properties that choose what is imported, and where storages and catalogs are."""
 
-_said = set[tuple[str, ...]]()
-"""Systems, tables and such properties of which this process has said so."""
-
 
 def bound_catalog(catalog: Any, settings: CatalogSettings) -> None:
     """Have a catalog open tables by the binding alone, and files within the tables' folders or ``locations=``.
@@ -55,7 +53,7 @@ def bound_catalog(catalog: Any, settings: CatalogSettings) -> None:
         if chosen:
             left_out[table.metadata_location] = chosen
             table.metadata = _with(table.metadata, {name: properties[name] for name in properties.keys() - chosen})
-            _say(settings.system, ".".join(table.name()), sorted(chosen))
+            _say(settings.system, ".".join(table.name()), *sorted(chosen))
         _bind(table, settings, table)
         return table
 
@@ -94,15 +92,15 @@ def _with(metadata: Any, properties: Mapping[str, str]) -> Any:
     return metadata.model_copy(update={"properties": dict(properties)})
 
 
-def _say(system: str, table: str, names: list[str]) -> None:
-    if (system, table, *names) not in _said:
-        _said.add((system, table, *names))
-        logger.warning(
-            "The table %s of the system %r has properties that only a binding may have, and they are left out: %s",
-            table,
-            system,
-            listed(names),
-        )
+@cache
+def _say(system: str, table: str, *names: str) -> None:
+    """Warn of properties of a table, once in a process."""
+    logger.warning(
+        "The table %s of the system %r has properties that only a binding may have, and they are left out: %s",
+        table,
+        system,
+        listed(names),
+    )
 
 
 def _bind(table: Any, settings: CatalogSettings, of: Table) -> None:

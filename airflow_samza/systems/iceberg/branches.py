@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING
 from airflow_samza.errors import TopicError
 from airflow_samza.systems.capabilities import OutputCommit
 from airflow_samza.systems.iceberg.transactions import transaction_of
-from airflow_samza.systems.tables.commits import Committed, TableView, damages, output_digest
+from airflow_samza.systems.tables.commits import Committed, TableView, damages, dropped, output_digest
 from airflow_samza.systems.tables.options import MAIN
-from airflow_samza.systems.tables.publication_checks import dropped
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

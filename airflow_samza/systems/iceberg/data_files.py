@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterator
 from typing import TYPE_CHECKING
 
 from airflow_samza.systems.files.formats.parquet_output import leaf_fields
@@ -19,11 +19,8 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
 
-def as_data_files(staged: StagedFiles, table: Table, like: Sequence[DataFile] = ()) -> list[DataFile]:
-    """Return the files for a commit to a table whose partition spec is that for which they were written.
-
-    With ``like`` each has the partition of another file.
-    """
+def as_data_files(staged: StagedFiles, table: Table) -> list[DataFile]:
+    """Return the files for a commit to a table whose partition spec is that for which they were written."""
     from pyiceberg.io.pyarrow import data_file_statistics_from_parquet_metadata
     from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
     from pyiceberg.typedef import Record
@@ -33,11 +30,7 @@ def as_data_files(staged: StagedFiles, table: Table, like: Sequence[DataFile] = 
     words = [str(field.field_type) for field in spec.partition_type(schema).fields]
     orders = {order.order_id for order in table.metadata.sort_orders}
     files = []
-    partitions = [file.partition for file in like] or [
-        Record(*(partition_value(*pair) for pair in zip(described["partition"], words, strict=True)))
-        for described in staged.files
-    ]
-    for described, footer, partition in zip(staged.files, staged.footers(), partitions, strict=True):
+    for described, footer in zip(staged.files, staged.footers(), strict=True):
         # By the ids in the file: since it was written, columns may have been renamed, and others have their names.
         leaves = leaf_fields(footer.schema.to_arrow_schema())
         ids = {path: int(field.metadata[b"PARQUET:field_id"]) for path, field in leaves}
@@ -47,7 +40,7 @@ def as_data_files(staged: StagedFiles, table: Table, like: Sequence[DataFile] = 
             content=DataFileContent.DATA,
             file_path=str(described["path"]),
             file_format=FileFormat.PARQUET,
-            partition=partition,
+            partition=Record(*(partition_value(*pair) for pair in zip(described["partition"], words, strict=True))),
             file_size_in_bytes=int(described["bytes"]),
             sort_order_id=described.get("sort_order") if described.get("sort_order") in orders else None,
             spec_id=spec.spec_id,

@@ -55,7 +55,7 @@ def files_of(
             raise _rejected(name, stream.name, "has equality deletes", str(entry.data_file.file_path))
         index.add_delete_file(entry, partition_key=entry.data_file.partition)
     data = [one for one in manifests if one.content == ManifestContent.DATA]
-    files = _Files(table, schema, stream)
+    files = PlannedFiles(table, schema, stream)
     vectors = _Vectors(storage, name, stream.name)
     found = []
     for entry in _entries(_planner(table, schema, where), data):
@@ -73,7 +73,7 @@ def added_files(
     """Return the data files that snapshots have added and the filter does not rule out, snapshot by snapshot."""
     from pyiceberg.manifest import ManifestContent, ManifestEntryStatus
 
-    files, planner = _Files(table, schema, stream), _planner(table, schema, where)
+    files, planner = PlannedFiles(table, schema, stream), _planner(table, schema, where)
     found: list[TableFile] = []
     for snapshot in snapshots:
         own = [
@@ -116,8 +116,8 @@ def _rejected(table: str, stream: str, what: str, file: str) -> TopicError:
     )
 
 
-class _Files:
-    """Data files of a table as readers have them; what many of them share of their partitions is made once."""
+class PlannedFiles:
+    """Data files of a table as readers have them."""
 
     def __init__(self, table: Table, schema: Schema, stream: StreamSpec) -> None:
         from pyiceberg.schema import index_by_id
@@ -128,7 +128,6 @@ class _Files:
         times = (field for field in schema.fields if str(field.field_type) in TIME_UNITS)
         self._time: Any = next((field for field in times if field.name == stream.timestamp), None)
         self._fields: dict[int, list[tuple[str, Any, Any, int | None]]] = {}
-        self._known: dict[tuple[int, str], tuple[dict[str, str], dict[str, Any]]] = {}
         types = {number: field.field_type for number, field in index_by_id(schema).items()}
         for spec_id, spec in table.specs().items():
             self._fields[spec_id] = [
@@ -158,20 +157,11 @@ class _Files:
         return None if low is None else int(from_bytes(self._time.field_type, low))
 
     def _partition(self, file: DataFile) -> tuple[dict[str, str], dict[str, Any]]:
-        fields = self._fields[file.spec_id]
-        values = [file.partition[place] for place in range(len(fields))]
-        key = file.spec_id, repr(values)  # not by the values themselves: 0.0 equals -0.0
-        if key not in self._known:
-            described = list(zip(fields, values, strict=True))
-            self._known[key] = (
-                {
-                    name: how.to_human_string(source, one)
-                    for (name, how, source, _), one in described
-                    if source is not None
-                },
-                {str(column): _plain(one) for (_, _, _, column), one in described if column is not None},
-            )
-        return self._known[key]
+        described = [(field, file.partition[place]) for place, field in enumerate(self._fields[file.spec_id])]
+        return (
+            {name: how.to_human_string(source, one) for (name, how, source, _), one in described if source is not None},
+            {str(column): _plain(one) for (_, _, _, column), one in described if column is not None},
+        )
 
 
 def _plain(value: Any) -> Any:

@@ -40,11 +40,10 @@ from airflow_samza.systems.iceberg.transactions import transaction_of
 from airflow_samza.systems.output_slots import run_of
 from airflow_samza.systems.system import Publication, StreamSpec
 from airflow_samza.systems.tables.columns import TableField, columns_of
-from airflow_samza.systems.tables.commits import Committed, Slot, TableView
+from airflow_samza.systems.tables.commits import Committed, Slot, TableView, dropped
 from airflow_samza.systems.tables.merging import MergingPublisher, SmallFile
 from airflow_samza.systems.tables.options import MADE, MAIN
 from airflow_samza.systems.tables.output_target import OutputTarget
-from airflow_samza.systems.tables.publication_checks import dropped
 from airflow_samza.systems.tables.publishing import TableCommit
 from airflow_samza.systems.tables.staged_files import StagedFiles
 from airflow_samza.systems.tables.sweeping import ORPHAN_SECONDS
@@ -145,8 +144,8 @@ class _Publisher(MergingPublisher["Table", "DataFile"]):
     def consumer(self, stream: StreamSpec, slice: Mapping[str, Any]) -> IcebergConsumer:
         return IcebergConsumer(self._storage, stream, slice)
 
-    def described_files(self, table: Table, staged: StagedFiles, like: Sequence[DataFile] = ()) -> list[DataFile]:
-        return as_data_files(staged, table, like)
+    def described_files(self, table: Table, staged: StagedFiles) -> list[DataFile]:
+        return as_data_files(staged, table)
 
     def present(self, table: Table) -> tuple[str, int, Iterable[TableField]]:
         return str(table.metadata.table_uuid), table.spec().spec_id, columns_of(described(table.schema()))
@@ -237,11 +236,11 @@ class _Publisher(MergingPublisher["Table", "DataFile"]):
                 self._sequences[path] = entry.sequence_number or 0
                 yield SmallFile(file, path, file.file_size_in_bytes, file.record_count, (key, partition))
 
-    def merged_files(self, table: Table, staged: StagedFiles, former: Sequence[Sequence[DataFile]]) -> list[DataFile]:
+    def merged_files(self, table: Table, staged: StagedFiles, merge: Sequence[SmallFile[DataFile]]) -> list[DataFile]:
         """Return merged files: each is as old as the newest of its former ones."""
-        new = super().merged_files(table, staged, former)
-        for file, some in zip(new, former, strict=True):
-            self._sequences[self.path_of(file)] = max(self._sequences[self.path_of(one)] for one in some)
+        new = super().merged_files(table, staged, merge)
+        newest = max(self._sequences[one.path] for one in merge)
+        self._sequences.update((self.path_of(file), newest) for file in new)
         return new
 
     def rewrite(self, table: Table, commit: TableCommit[DataFile]) -> None:

@@ -20,9 +20,9 @@ from airflow_samza.systems.files.formats.parquet import ParquetInput
 from airflow_samza.systems.files.location import Location
 from airflow_samza.systems.iceberg.storage import TableStorage
 from airflow_samza.systems.system import ColumnBound, StreamSpec
+from airflow_samza.systems.tables.file_columns import FileField, file_fields
 from airflow_samza.systems.tables.inputs.consumer import TableConsumer
 from airflow_samza.systems.tables.inputs.table_version import input_file
-from airflow_samza.systems.tables.projection import FileField, file_fields
 from airflow_samza.systems.tables.vectors import NONE, Positions, check_count, part_of, vector_positions
 
 _MAGIC = b"PFA1"

@@ -10,7 +10,7 @@ from airflow_samza.application.rejections import did_you_mean, listed
 from airflow_samza.systems.files.formats.file_format import TimeRange
 from airflow_samza.systems.files.location import Location
 from airflow_samza.systems.files.packing import Unit
-from airflow_samza.systems.iceberg.planning import files_of, filter_of
+from airflow_samza.systems.iceberg.planning import PlannedFiles, files_of, filter_of
 from airflow_samza.systems.iceberg.storage import TableStorage
 from airflow_samza.systems.system import ColumnBound, StreamSpec
 from airflow_samza.systems.tables.columns import TableField, columns_of
@@ -18,6 +18,7 @@ from airflow_samza.systems.tables.inputs.table_version import TableFile, TableVe
 
 if TYPE_CHECKING:
     from pyiceberg.expressions import BooleanExpression
+    from pyiceberg.manifest import DataFile
     from pyiceberg.schema import Schema as TableSchema
     from pyiceberg.table import Table
     from pyiceberg.table.snapshots import Snapshot
@@ -76,6 +77,11 @@ class IcebergVersion(TableVersion):
             return []
         where = self.filter(bounds, within)
         return files_of(self.table, self.snapshot, self.table_schema, where, self.storage, self.stream)
+
+    def files_of(self, found: Sequence[DataFile]) -> list[TableFile]:
+        """Return files of the table's manifests as readers have them; their deletes are entries of their own."""
+        files = PlannedFiles(self.table, self.table_schema, self.stream)
+        return [files.of(one) for one in found]
 
     def filter(self, bounds: Sequence[ColumnBound], within: TimeRange | None = None) -> BooleanExpression:
         """Return conditions as a filter for manifests and files."""

@@ -92,6 +92,8 @@ def check_transactional_id(access: KafkaAccess, prefix: str, patience: float = P
         if error.code() == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
             raise missing_right(access, TRANSACTION, name, WRITE) from raised
         raise connection_failure(access, error, patience) from raised
+    finally:
+        del producer  # an error would keep it, by this frame, and no child of this process can destroy it
 
 
 def _check_topics(

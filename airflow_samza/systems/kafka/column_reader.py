@@ -21,11 +21,10 @@ from confluent_kafka import Message
 
 from airflow_samza.application.declarations.tables import PUSH_DELETES
 from airflow_samza.errors import SchemaError
-from airflow_samza.schema import Schema, type_from_arrow
+from airflow_samza.schema import Schema
 from airflow_samza.systems.kafka.columns import (
     HEADERS,
     KEY,
-    KEY_SERDES,
     OFFSET,
     PARTITION,
     RAW,
@@ -34,7 +33,6 @@ from airflow_samza.systems.kafka.columns import (
     MessageColumns,
     bind_key_serde,
 )
-from airflow_samza.systems.serdes.binding import bind_serde
 from airflow_samza.systems.serdes.serde import BadMessage, Decoded, Serde
 
 Numbers = np.ndarray[Any, Any]
@@ -144,9 +142,8 @@ class ColumnReader:
         schema = pa.schema([stream.schema.field(name) for name in names])
         inside = any(name not in stream.facts for name in names)
         serde = stream.value_serde(system, options, names) if inside else None
-        keys = [stream.schema.field(name) for name in names if stream.facts.get(name) == KEY]
-        of_key = [KEY_SERDES[type_from_arrow(field.type).ddl()] for field in keys[:1]]
-        key_serde = bind_serde(of_key[0], pa.schema(keys), stream.stream) if keys else None
+        keys = [name for name in names if stream.facts.get(name) == KEY]
+        key_serde = bind_key_serde(stream.schema, keys, stream.stream) if keys else None
         deleting = stream.deleting
         tombstones = None if deleting is None else Tombstones.of(stream.payload, deleting, names, stream.stream)
         return cls(schema, stream.facts, serde, key_serde, tombstones)

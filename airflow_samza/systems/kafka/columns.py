@@ -13,9 +13,9 @@ from typing import Any
 import pyarrow as pa
 
 from airflow_samza.application.declarations.serdes import JSON, OF_ONE_COLUMN
+from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.errors import ConfigError, SchemaError
 from airflow_samza.schema import DataType, Schema
-from airflow_samza.systems.kafka.output_options import unknown_option
 from airflow_samza.systems.serdes.binding import bind_serde
 from airflow_samza.systems.serdes.serde import Serde
 from airflow_samza.systems.system import StreamSpec
@@ -30,11 +30,9 @@ RAW = (
 """The columns of a stream that declares none, as DDL."""
 
 _OPTIONS = {f"{fact}_column": fact for fact in (KEY, PARTITION, OFFSET, TIMESTAMP, HEADERS)}
-KEY_SERDES = {kind: serde for serde, kind in OF_ONE_COLUMN.items()}
-"""The serdes of keys, by their columns' types: Kafka's own serializers."""
 
 _TYPES = {
-    KEY: tuple(KEY_SERDES),
+    KEY: tuple(OF_ONE_COLUMN.values()),
     VALUE: ("binary",),
     PARTITION: ("int", "bigint"),
     OFFSET: ("bigint",),
@@ -182,3 +180,14 @@ def bind_key_serde(schema: pa.Schema, names: Sequence[str], stream: str) -> Serd
     kinds = {DataType(kind).to_arrow(): serde for serde, kind in OF_ONE_COLUMN.items()}
     serde = kinds.get(schema.field(names[0]).type, JSON) if len(names) == 1 else JSON
     return bind_serde(serde, pa.schema([schema.field(name) for name in names]), stream)
+
+
+def unknown_option(what: str, stream: str, option: str, value: str, names: Sequence[str]) -> ConfigError:
+    """Return the error for an option that no stream of Kafka, or no output there, has."""
+    return ConfigError(
+        f"The {what} {stream!r} has the option {option!r}, which its system of kind kafka does not know.",
+        hint=f"{did_you_mean(option, names)}Its options are {', '.join(names)}; "
+        "settings of the client belong to the system.",
+        key=option,
+        value=value,
+    )

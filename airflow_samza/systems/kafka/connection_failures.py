@@ -12,6 +12,7 @@ import socket
 import ssl
 import struct
 from collections.abc import Iterator
+from contextlib import suppress
 
 from confluent_kafka import KafkaError
 
@@ -33,10 +34,9 @@ def certificate_problem(access: KafkaAccess) -> str:
     except (OSError, ssl.SSLError):
         return "its authority is not known here"
     context.check_hostname = settings.get("ssl.endpoint.identification.algorithm", "https") != "none"
-    for host, port in _addresses(access):
+    for host, connection in _connections(access):
         try:
-            with socket.create_connection((host, port), _SECONDS) as connection:
-                context.wrap_socket(connection, server_hostname=host).close()
+            context.wrap_socket(connection, server_hostname=host).close()
         except ssl.SSLCertVerificationError as error:
             return str(error.verify_message).rstrip(".")
         except OSError:
@@ -49,17 +49,12 @@ def speaks_tls(access: KafkaAccess) -> bool | None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE  # nothing is sent or believed: only whether it answers in TLS counts
-    for host, port in _addresses(access):
+    for host, connection in _connections(access):
         try:
-            connection = socket.create_connection((host, port), _SECONDS)
+            context.wrap_socket(connection, server_hostname=host).close()
         except OSError:
-            continue
-        with connection:
-            try:
-                context.wrap_socket(connection, server_hostname=host).close()
-            except OSError:
-                return False
-            return True
+            return False
+        return True
     return None
 
 
@@ -69,14 +64,11 @@ _API_VERSIONS = struct.pack(">ihhih", 10, 18, 0, 1, -1)
 
 def speaks_plaintext(access: KafkaAccess) -> bool:
     """Return whether a listener answers a request of Kafka's without TLS."""
-    for host, port in _addresses(access):
-        try:
-            with socket.create_connection((host, port), _SECONDS) as connection:
-                connection.sendall(_API_VERSIONS)
-                answer = connection.recv(8)
-        except OSError:
-            continue
-        return len(answer) == 8 and struct.unpack(">ii", answer)[1] == 1
+    for _, connection in _connections(access):
+        with suppress(OSError):
+            connection.sendall(_API_VERSIONS)
+            answer = connection.recv(8)
+            return len(answer) == 8 and struct.unpack(">ii", answer)[1] == 1
     return False
 
 
@@ -85,12 +77,15 @@ def has_other_protocol(access: KafkaAccess) -> bool:
     return speaks_plaintext(access) if access.protocol.endswith("ssl") else bool(speaks_tls(access))
 
 
-def _addresses(access: KafkaAccess) -> Iterator[tuple[str, int]]:
+def _connections(access: KafkaAccess) -> Iterator[tuple[str, socket.socket]]:
+    """Yield a connection to each address that can be reached, behind the name of its host."""
     for address in access.addresses.split(","):
         _, _, place = address.strip().rpartition("://")
         host, _, port = place.rpartition(":") if ":" in place.rpartition("]")[2] else (place, "", "")
+        host, number = host.strip("[]"), int(port) if port.isdigit() else _PORT
         if host:
-            yield host.strip("[]"), int(port) if port.isdigit() else _PORT
+            with suppress(OSError), socket.create_connection((host, number), _SECONDS) as connection:
+                yield host, connection
 
 
 LASTING = frozenset({KafkaError._AUTHENTICATION, KafkaError._SSL})

@@ -1,12 +1,14 @@
 """Output of topics of Kafka: tries at tasks stage encoded messages under the root, and publishing sends them.
 
 Staged messages are segments of a topic of the run's under the root, which is never committed: the run's own commit
-decides, and what is published is deleted.
+decides, and what is published is deleted. Options of an output say how it is delivered, what a rerun may do, and the
+columns of key, timestamp and headers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,15 +18,56 @@ import pyarrow.compute as pc
 from airflow_samza.application.declarations.serdes import JSON
 from airflow_samza.errors import ConfigError, SchemaError
 from airflow_samza.schema import Schema
-from airflow_samza.systems.kafka.columns import bind_key_serde
+from airflow_samza.systems.capabilities import Delivery
+from airflow_samza.systems.kafka.columns import bind_key_serde, unknown_option
 from airflow_samza.systems.kafka.failures import too_large
-from airflow_samza.systems.kafka.output_options import HEADERS_COLUMN, KEY_COLUMN, TIMESTAMP_COLUMN, OutputOptions
 from airflow_samza.systems.log.commits import stage
 from airflow_samza.systems.log.topic import Topic
 from airflow_samza.systems.serdes.binding import bind_serde
 from airflow_samza.systems.serdes.serde import Serde
 from airflow_samza.systems.serdes.wire import user_bytes
 from airflow_samza.systems.system import StreamSpec
+
+DELIVERY, EXACTLY_ONCE, AT_LEAST_ONCE = "delivery", "exactly_once", "at_least_once"
+ON_RERUN, REJECT, APPEND = "on_rerun", "reject", "append"
+KEY_COLUMN, TIMESTAMP_COLUMN, HEADERS_COLUMN = "key_column", "timestamp_column", "headers_column"
+
+_CHOICES = {DELIVERY: (EXACTLY_ONCE, AT_LEAST_ONCE), ON_RERUN: (REJECT, APPEND)}
+_NAMES = (*_CHOICES, KEY_COLUMN, TIMESTAMP_COLUMN, HEADERS_COLUMN)
+
+IN_TRANSACTIONS = Delivery(True, "for readers with isolation.level=read_committed")
+ONE_BY_ONE = Delivery(False, "after a death in between, messages come again")
+
+
+@dataclass(frozen=True)
+class OutputOptions:
+    """Options of one output."""
+
+    delivery: Delivery
+    appends: bool
+    columns: Mapping[str, str]
+    """By option (``key_column``, …) the column that it names."""
+
+    @classmethod
+    def of(cls, stream: StreamSpec) -> OutputOptions:
+        """Return a stream's options; one that is not known is rejected."""
+        options = dict(stream.options)
+        for name, text in options.items():
+            if name not in _NAMES:
+                raise unknown_option("output", stream.name, name, text, _NAMES)
+            if name in _CHOICES and text not in _CHOICES[name]:
+                raise ConfigError(
+                    f"The output {stream.name!r} has {name}={text!r}, which is not known.",
+                    hint=f'Write "{_CHOICES[name][0]}" (the default) or "{_CHOICES[name][1]}".',
+                    key=name,
+                    value=text,
+                )
+        return cls(
+            IN_TRANSACTIONS if options.get(DELIVERY, EXACTLY_ONCE) == EXACTLY_ONCE else ONE_BY_ONE,
+            options.get(ON_RERUN, REJECT) == APPEND,
+            {name: text for name, text in options.items() if name not in _CHOICES},
+        )
+
 
 STAGED = "key binary, value binary, partition int, timestamp bigint, headers array<struct<key: string, value: binary>>"
 """The columns of staged messages (DDL). ``partition`` -1: by the key's hash; ``timestamp`` in ms, null: now."""

@@ -22,8 +22,7 @@ from airflow_samza.systems.kafka.access_check import check_readable, check_trans
 from airflow_samza.systems.kafka.brokers import Brokers
 from airflow_samza.systems.kafka.failures import TRANSACTIONAL_IDS, published_before, superseded
 from airflow_samza.systems.kafka.markers import TOPIC, Marker, MarkerKeys, Markers, marker_of
-from airflow_samza.systems.kafka.output import STAGED, KafkaProducer, MessageEncoder
-from airflow_samza.systems.kafka.output_options import OutputOptions
+from airflow_samza.systems.kafka.output import STAGED, KafkaProducer, MessageEncoder, OutputOptions
 from airflow_samza.systems.kafka.publication import Place, Publisher
 from airflow_samza.systems.kafka.writing import Fenced
 from airflow_samza.systems.log.records import Segment

@@ -20,8 +20,7 @@ from airflow_samza.systems.kafka.columns import RAW, MessageColumns, browsed, gr
 from airflow_samza.systems.kafka.failures import recreated
 from airflow_samza.systems.kafka.group_offsets import GroupCommitter
 from airflow_samza.systems.kafka.input_range import fix_range, missing_messages, without_expired
-from airflow_samza.systems.kafka.output import KafkaProducer
-from airflow_samza.systems.kafka.output_options import OutputOptions
+from airflow_samza.systems.kafka.output import KafkaProducer, OutputOptions
 from airflow_samza.systems.kafka.outputs import KafkaOutputs
 from airflow_samza.systems.kafka.own_topics.store import OwnTopics, is_own
 from airflow_samza.systems.kafka.reading import KafkaConsumer

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
@@ -13,7 +12,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from airflow_samza.systems.kafka.brokers import Brokers, Waiting
 from airflow_samza.systems.kafka.clients import CLIENT_LOG, close_producer
 from airflow_samza.systems.kafka.failures import FENCED, cause_of, error_of, write_failed
-from airflow_samza.systems.kafka.output_options import IN_TRANSACTIONS, ONE_BY_ONE
+from airflow_samza.systems.kafka.output import IN_TRANSACTIONS, ONE_BY_ONE
 from airflow_samza.systems.kafka.pools import guarded
 
 T = TypeVar("T")
@@ -73,7 +72,6 @@ class Writer:
             settings["transactional.id"] = transactional_id
             settings["transaction.timeout.ms"] = int(TRANSACTION_SECONDS * 1000)
         settings["message.timeout.ms"] = int(min(brokers.patience, TRANSACTION_SECONDS) * 1000)
-        self._process = os.getpid()
         self._client = guarded(Producer(settings, logger=CLIENT_LOG))
         if self._transactional:
             try:
@@ -129,8 +127,6 @@ class Writer:
 
     def close(self) -> None:
         """Give the client up; what is in flight is thrown away, and an open transaction is aborted by the next one."""
-        if self._process != os.getpid():  # it is the parent's
-            return
         close_producer(self._client)
 
     def _flush(self) -> None:

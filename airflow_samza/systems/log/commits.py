@@ -156,7 +156,7 @@ def append_commit(
             TAIL_CACHE.keep(tail)
             # The commit stands whether or not there is room for a snapshot.
             with suppress(StorageFull, TopicError):
-                write_snapshots(tail)
+                _write_snapshot(tail)
             return commit
         losses += 1
         # Many writers at once would otherwise all try for the same number again, and all but one in vain.
@@ -172,28 +172,18 @@ def same_columns(one: str, other: str) -> bool:
     return [(field.name, field.type) for field in first.fields] == [(field.name, field.type) for field in second.fields]
 
 
-def write_snapshots(tail: Tail) -> None:
-    """Write the snapshots that are due.
-
-    One per whole hundred of commits, of the same content from every writer.
-    """
-    due = [last for last in range(tail.snapshot, tail.number) if (last + 1) % SNAPSHOT_EVERY == 0]
-    if not due:
+def _write_snapshot(tail: Tail) -> None:
+    """Write the snapshot that is due behind the last commit; what a writer that died has left out is in the next."""
+    if tail.number % SNAPSHOT_EVERY:
         return
-    start = tail_of_snapshot(tail.topic, tail.snapshot - 1)
-    commits = list(tail.recent)
-    for last in due:
-        chunk = [commit for commit in commits if start.number <= commit.number <= last]
-        for commit in chunk:
-            start.take(commit)
-        record = {
-            "version": VERSION,
-            "from": chunk[0].number,
-            "to": last,
-            "state": start.state(),
-            "commits": [commit.to_json() for commit in chunk],
-        }
-        tail.topic.filesystem.put_if_absent(tail.topic.snapshot_path(last), _encode(record))
+    record = {
+        "version": VERSION,
+        "from": tail.snapshot,
+        "to": tail.number - 1,
+        "state": tail.state(),
+        "commits": [commit.to_json() for commit in tail.recent],
+    }
+    tail.topic.filesystem.put_if_absent(tail.topic.snapshot_path(tail.number - 1), _encode(record))
 
 
 def read_commits(

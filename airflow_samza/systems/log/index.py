@@ -120,7 +120,7 @@ class LogIndex:
         first = self.floor.commit
         self._rest = (
             read_commits(topic, first, self.number - 1, self._parts)
-            if topic.filesystem.pace.is_free or first < tail.snapshot
+            if first < tail.snapshot
             else (commit for commit in tail.recent if commit.number >= first)  # they were read a moment ago
         )
 
@@ -164,27 +164,29 @@ class LogIndex:
             return
         for commit in self._commits_from(partition, start):
             if commit.next[partition] > start and self.is_live(commit):
-                entries = self._together(commit, partition, start, end) if together else None
-                entries = commit_entries(commit, partition) if entries is None else entries
+                control = self._control(commit, partition, start, end, together=together)
+                entries: list[Entry] = [*_runs(commit, partition), *control]
                 yield Owned(_owner(commit), [entry for entry in entries if entry.end > start and entry.offset < end])
             if commit.next[partition] >= end:
                 return
 
-    def _together(self, commit: Commit, partition: int, start: int, end: int) -> list[Entry] | None:
-        """Return what a commit adds to a partition; None where its control messages are read one by one."""
+    def _control(self, commit: Commit, partition: int, start: int, end: int, *, together: bool) -> list[Control]:
+        """Return the control messages of a commit, behind its rows; ``together``: as one entry where that can be."""
         first = commit.next[partition] - len(commit.control)
-        if len(commit.control) < 2 or first < start or commit.next[partition] > end:
-            return None
-        ends = commit.ends(self.topic, partition, first)
-        return None if ends is None else [*_runs(commit, partition), Control(first, commit, 0, ends)]
+        if together and len(commit.control) > 1 and start <= first and commit.next[partition] <= end:
+            ends = commit.ends(self.topic, partition, first)
+            if ends is not None:
+                return [Control(first, commit, 0, ends)]
+        return [Control(first + number, commit, number) for number in range(len(commit.control))]
 
     def entries(self, partition: int) -> list[Entry]:
-        """Return all entries of a partition that readers see, in offset order; all commits are read."""
-        return [entry for owned in self.owned(partition) for entry in owned.entries]
+        """Return all entries of a partition that readers see, in offset order."""
+        whole = self.owned_slice(partition, 0, self.head[partition])
+        return [entry for owned in whole for entry in owned.entries]
 
     def _commits_from(self, partition: int, start: int) -> Iterator[Commit]:
         """Return the commits from one that ends before ``start`` on, found by the offsets in the snapshots."""
-        numbers = record_numbers(self.topic, "snapshots", self._parts)
+        numbers = record_numbers(self.topic, "snapshots", self._parts) if start else []
         snapshots = [last for last in numbers if last < self.number]
         # The first snapshot that reaches beyond start.
         place = bisect_right(snapshots, start, key=lambda last: tail_of_snapshot(self.topic, last).next[partition])
@@ -192,11 +194,6 @@ class LogIndex:
             return self.commits()
         first = max(snapshots[place - 1] + 1, self.floor.commit)
         return read_commits(self.topic, first, self.number - 1, self._parts)
-
-    def owned(self, partition: int) -> Iterator[Owned]:
-        """Yield the live entries of a partition with their owners, in offset order."""
-        for commit in self.live_commits():
-            yield Owned(_owner(commit), commit_entries(commit, partition))
 
     def live_segments(self) -> list[Segment]:
         """Return all segments that a reader of this index may open."""
@@ -234,14 +231,8 @@ def first_offset(commit: Commit, partition: int) -> int:
     return commit.next[partition] - len(commit.control) - commit.rows_by_partition[partition]
 
 
-def commit_entries(commit: Commit, partition: int) -> list[Entry]:
-    """Yield what a commit adds to a partition: the rows of its segments in task order, then the control messages."""
-    first = commit.next[partition] - len(commit.control)
-    control = [Control(first + number, commit, number) for number in range(len(commit.control))]
-    return [*_runs(commit, partition), *control]
-
-
 def _runs(commit: Commit, partition: int) -> Iterator[Run]:
+    """Yield the rows of a commit's segments in a partition, in task order."""
     offset = first_offset(commit, partition)
     for segment, batch in commit.places.get(partition, ()):
         yield Run(offset, segment, batch, segment.rows[batch])

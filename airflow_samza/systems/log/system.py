@@ -233,7 +233,7 @@ class LogSystem:
         index = LogIndex(self._topic_of(stream), None if slice is None else int(slice["commit"]) - 1)
         sections: dict[tuple[str, str], Section] = {}
         for partition in range(index.topic.partitions):
-            for owner, entries in index.owned(partition):
+            for owner, entries in index.owned_slice(partition, 0, index.head[partition]):
                 if owner is None or not is_section(owner[0]) or not entries:
                     continue
                 control = [entry.message(index.topic, partition) for entry in entries if isinstance(entry, Control)]

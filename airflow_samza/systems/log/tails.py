@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -90,28 +89,11 @@ def read_commit(
                 return read_commit(topic, number, before, tail)
             raise topic.without_commit(number) from None
         return None
-    commit = _parsed(topic, path, data, number)
+    commit = parse_commit(topic, path, topic.parse_json(path, data), number)
     if before is not None:
         reject_gap(topic, path, commit, before)
     if tail is not None:
         tail.data = data
-    return commit
-
-
-_commits: LRUCache[tuple[str, str], tuple[bytes, Commit]] = LRUCache(2 << 20, getsizeof=lambda entry: len(entry[0]))
-"""The commits that were parsed last, with their bytes: tasks of a stage in one process read the same few again."""
-_commits_lock = threading.Lock()
-
-
-def _parsed(topic: Topic, path: str, data: bytes, number: int) -> Commit:
-    # Other bytes are another commit: a topic may be deleted and made again under its name.
-    place = topic.filesystem.location(path), topic.name
-    with _commits_lock:
-        former, commit = _commits.get(place, (b"", None))
-    if commit is None or former != data:
-        commit = parse_commit(topic, path, topic.parse_json(path, data), number)
-        with _commits_lock, suppress(ValueError):  # it is larger than all that may be kept
-            _commits[place] = (data, commit)
     return commit
 
 

@@ -3,7 +3,7 @@
 Property ``samza.slot.<digest>`` has what runs have committed of one slot (rule O1), ``samza.producer.<digest>`` what a
 producer has committed as no slot. They outlive expired snapshots. What was replaced stays on record: so a run that goes
 on afterwards notices that it was. Where records are many, the oldest are folded into one property. Publishers and
-branches of both lake formats write them.
+branches of both lake formats write them, and ask them who may not commit any more.
 """
 
 from __future__ import annotations
@@ -22,7 +22,20 @@ from airflow_samza.errors import SamzaError, TopicError
 from airflow_samza.records import plain
 from airflow_samza.systems.capabilities import OutputCommit
 from airflow_samza.systems.generations import parse_generation
-from airflow_samza.systems.output_slots import OutputSlot, Owner, SlotCode, SlotWriter, Turn, Turns, digest, run_of
+from airflow_samza.systems.output_slots import (
+    OutputSlot,
+    Owner,
+    SlotCode,
+    SlotWriter,
+    Turn,
+    Turns,
+    digest,
+    is_of_other_root,
+    namesake,
+    outdated,
+    replaced,
+    run_of,
+)
 from airflow_samza.systems.tables.folded_records import BLOCK, FOLDED, FoldedRecords, Heading
 from airflow_samza.typed_values import converted
 
@@ -248,6 +261,63 @@ class TableView:
         """Return the producer that has replaced the newest turn of another; None: it stands, or has none."""
         successor = self.owners.successor(output_digest(producer, stream))
         return None if successor is None else self.by_owner[successor[1].owner].producer
+
+    def reject_namesake(self, mine: Committed, table: str, prefixes: Collection[str] | None = None) -> None:
+        """Reject a run of which the table has what one of the same name has committed, under another root.
+
+        A former version has noted no root, which the names of files of a generation depend on: those of ``mine`` begin
+        with ``prefixes``, where its files are known.
+        """
+        for _, one in self.commits():
+            unnoted = not (mine.root and one.root) and one.owner == mine.owner and one.prefixes
+            is_unlike = unnoted and prefixes is not None and not set(prefixes) <= set(one.prefixes)
+            if one.owner[0] == mine.owner[0] and (is_of_other_root(mine.root, one.root) or is_unlike):
+                raise namesake(
+                    output=f"the table {table}",
+                    stream=mine.stream,
+                    producer=one.producer,
+                    generation=one.generation,
+                    root=one.root,
+                    table=table,
+                )
+
+    def reject_late(self, mine: Committed, slot: OutputSlot | None, table: str) -> None:
+        """Reject a generation that a higher one, or another run of its slot, has replaced."""
+        newest = self.owners.newest.get(mine.owner[0])
+        if newest is not None and newest > parse_generation(mine.generation):
+            raise outdated(
+                output=f"the table {table}",
+                stream=mine.stream,
+                producer=mine.producer,
+                generation=mine.generation,
+                newest=".".join(map(str, newest)),
+                table=table,
+            )
+        if slot is None:
+            return
+        key = slot_key(slot, mine.producer, mine.stream)
+        winner = self.owners.winner(key, run_digest(mine.producer), *mine.owner)
+        if winner is not None:
+            raise replaced(
+                slot,
+                output=f"the table {table}",
+                stream=mine.stream,
+                producer=mine.producer,
+                generation=mine.generation,
+                winner=self.by_owner[winner.owner].producer,
+            )
+
+
+def dropped(table: str, branch: str, stream: str) -> TopicError:
+    """Return the error of a branch that lacks what its run has committed."""
+    return TopicError(
+        f"The branch {branch!r} of the table {table} was dropped after the output {stream!r} was committed to "
+        "it: what would be published is not all of it.",
+        hint="Clear the stage that writes it: it then begins the branch anew.",
+        table=table,
+        stream=stream,
+        branch=branch,
+    )
 
 
 @contextmanager

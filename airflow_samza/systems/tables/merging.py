@@ -12,23 +12,17 @@ from __future__ import annotations
 import dataclasses
 import logging
 import time
-import uuid
 from abc import abstractmethod
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from airflow_samza.grouping import grouped
-from airflow_samza.systems.files.durable_files import delete_file, sync_directory
-from airflow_samza.systems.files.failures import storage_errors
-from airflow_samza.systems.files.location import Location
+from airflow_samza.systems.system import StreamSpec
 from airflow_samza.systems.tables.commits import Committed
+from airflow_samza.systems.tables.inputs.consumer import file_rows
 from airflow_samza.systems.tables.leaving_files import File, Table
-from airflow_samza.systems.tables.output import SORTED_BYTES, DataFileWriter, schema_of_files
+from airflow_samza.systems.tables.output import SORTED_BYTES, TableProducer, file_name
 from airflow_samza.systems.tables.output_target import OutputTarget
 from airflow_samza.systems.tables.publishing import LOOKED_AT, TableCommit, TablePublisher
 from airflow_samza.systems.tables.staged_files import StagedFiles
@@ -95,9 +89,9 @@ class MergingPublisher(TablePublisher[Table, File]):
     def small_files(self, table: Table, own: Committed) -> Iterable[SmallFile[File]]:
         """Return the live files of a generation, without those of which rows are deleted."""
 
-    def merged_files(self, table: Table, staged: StagedFiles, former: Sequence[Sequence[File]]) -> list[File]:
-        """Return merged files as the table's metadata has them; each is of the partition of its ``former`` files."""
-        return self.described_files(table, staged, [some[0] for some in former])
+    def merged_files(self, table: Table, staged: StagedFiles, merge: Sequence[SmallFile[File]]) -> list[File]:
+        """Return the files that some were merged to as the table's metadata has them."""
+        return self.described_files(table, staged)
 
     @abstractmethod
     def rewrite(self, table: Table, commit: TableCommit[File]) -> None:
@@ -117,31 +111,32 @@ class MergingPublisher(TablePublisher[Table, File]):
         table = self.load()
         if not self.merges(table):
             return
-        target = self.merged_target(table)
         view = self.view(table)
         slot = view.slots.get(self.key)
         own = self._own(slot) if slot is not None else None
         if slot is None or own is None or not view.owners.stands(*own.owner):
             return
-        merged: list[_Merged[File]] = []
+        new, leaving, producers = list[File](), list[File](), list[TableProducer]()
         try:
-            until = time.monotonic() + MERGE_SECONDS
+            target, until = self.merged_target(table), time.monotonic() + MERGE_SECONDS
             written = dataclasses.replace(own, prefixes=self.upserted) if self.upserts else own
             for merge in chosen_merges(self.small_files(table, written), most_bytes(target)):
-                if not merged or time.monotonic() < until:
-                    merged.append(_Merged(merge, target, self.place, self.stream.name))
-                    merged[-1].write()
+                if not leaving or time.monotonic() < until:
+                    prefix = f"{file_name(merge[0].path).rpartition('-')[0]}-"
+                    place, stream = self.place(target.data), StreamSpec(self.stream.name)
+                    producers.append(TableProducer(place, stream, "", target, prefix))
+                    described = self.write_merged(table, merge, producers[-1])
+                    if len(described) > len(merge) // 2:  # sorted rows that take far more memory than their files
+                        producers.pop().abort()
+                    else:
+                        new += self.merged_files(table, StagedFiles(self.place, described, self.stream.name), merge)
+                        leaving += [one.file for one in merge]
         except BaseException:
-            for one in merged:
-                one.abort()
+            for producer in producers:
+                producer.abort()
             raise
-        merged = [one for one in merged if one.described]
-        if not merged:
+        if not leaving:
             return
-        staged = StagedFiles(self.place, [file for one in merged for file in one.described], self.stream.name)
-        former = [[of.file for of in one.merge] for one in merged for _ in one.described]
-        new = self.merged_files(table, staged, former)
-        leaving = [one.file for group in merged for one in group.merge]
         files = 0 if self.upserts else own.files - len(leaving) + len(new)
         record = dataclasses.replace(own, files=files)
         try:
@@ -151,86 +146,27 @@ class MergingPublisher(TablePublisher[Table, File]):
             live = {self.path_of(file) for file in self.live_files(self.load())} if self.is_lost(error) else None
             if live is not None and live.isdisjoint(map(self.path_of, new)):
                 self.looked_up(None)
-                for one in merged:
-                    one.abort()
+                for producer in producers:
+                    producer.abort()
             raise
+
+    def write_merged(
+        self, table: Table, merge: Sequence[SmallFile[File]], producer: TableProducer
+    ) -> Sequence[Mapping[str, Any]]:
+        """Write the rows of some files anew; return the descriptions of the files that have them now."""
+        version = self.version_of(table)
+        for one, file in zip(merge, version.files_of([one.file for one in merge]), strict=True):
+            rows = 0
+            for batch in file_rows(version, file, self.consumer, None):
+                rows += batch.num_rows
+                producer.write(0, batch)
+            if rows != one.rows:
+                raise ValueError(f"{one.path} has {rows} rows, and {one.rows} by the table's metadata")
+        described: Sequence[Mapping[str, Any]] = producer.finish()["files"]
+        return described
 
 
 def most_bytes(target: OutputTarget) -> int:
     """Return the size of merged files at most; where rows are sorted, they are held in memory."""
     most = min(target.file_bytes, MERGED_BYTES)
     return min(most, SORTED_BYTES // _SORTED_TO_FILE) if target.sort else most
-
-
-class _Merged(Generic[File]):
-    """Files that are written as one, or as few; ``described`` are those that come. Row groups are read one by one."""
-
-    def __init__(
-        self, merge: Sequence[SmallFile[File]], target: OutputTarget, at: Callable[[str], Location], stream: str
-    ) -> None:
-        self.merge = merge
-        self.described: list[dict[str, Any]] = []
-        self._target = target
-        self._at = at
-        self._stream = stream
-        self._schema = schema_of_files(target)
-        self._places: list[Location] = []
-        self._file: DataFileWriter | None = None
-
-    def write(self) -> None:
-        """Write the files anew; those that were written with other columns than the table has now are left out."""
-        staged = StagedFiles(self._at, [{"path": one.path} for one in self.merge], self._stream)
-        pairs = [pair for pair in zip(self.merge, staged.footers(), strict=True) if self._fits(pair[1])]
-        self.merge = [one for one, _ in pairs]
-        if len(self.merge) < 2:
-            return
-        for one, footer in pairs:
-            self._copy(one, footer)
-        self._finish()
-        sync_directory(self._places[0].parent)
-        if len(self.described) > len(self.merge) // 2:
-            self.abort()  # sorted rows that take far more memory than bytes of their files
-
-    def abort(self) -> None:
-        """Remove what was written."""
-        self.described = []
-        if self._file is not None:
-            self._file.abort()
-        for place in self._places:
-            with suppress(OSError):
-                delete_file(place)
-
-    def _fits(self, footer: pq.FileMetaData) -> bool:
-        """Return whether a file has the columns of the table, by names, types and field ids."""
-        found = footer.schema.to_arrow_schema().remove_metadata()
-        return bool(found.equals(self._schema, check_metadata=True))
-
-    def _copy(self, one: SmallFile[File], footer: pq.FileMetaData) -> None:
-        place = self._at(one.path)
-        rows = 0
-        with (
-            storage_errors(path=str(place), stream=self._stream, doing="read"),
-            place.filesystem.open_input_file(place.path) as source,
-        ):
-            parquet = pq.ParquetFile(source, metadata=footer, pre_buffer=True)
-            for group in range(footer.num_row_groups):
-                for batch in parquet.read_row_group(group).to_batches():
-                    rows += batch.num_rows
-                    self._put(batch)
-        if rows != one.rows:
-            raise ValueError(f"{one.path} has {rows} rows, and {one.rows} by the table's metadata")
-
-    def _put(self, batch: pa.RecordBatch) -> None:
-        if self._file is None:
-            folder, slash, name = self.merge[0].path.rpartition("/")
-            path = f"{folder}{slash}{name.rpartition('-')[0]}-{uuid.uuid4().hex}.parquet"
-            self._places.append(self._at(path))
-            self._file = DataFileWriter(self._places[-1], path, self._schema, self._target)
-        self._file.write(batch)
-        if self._file.is_full:
-            self._finish()
-
-    def _finish(self) -> None:
-        if self._file is not None:
-            self.described.append(self._file.finish(()))
-            self._file = None

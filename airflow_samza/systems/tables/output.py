@@ -131,13 +131,18 @@ class DataFileWriter:
 
 
 class TableProducer:
-    """Producer of what one try at a task writes to a table: files of which no version of the table knows yet."""
+    """Producer of what one try at a task writes to a table: files of which no version of the table knows yet.
 
-    def __init__(self, folder: Location, stream: StreamSpec, writer: str, target: OutputTarget) -> None:
+    Their names begin with ``prefix``; "": as those of the ``writer``.
+    """
+
+    def __init__(
+        self, folder: Location, stream: StreamSpec, writer: str, target: OutputTarget, prefix: str = ""
+    ) -> None:
         self.stream = stream
         self.target = target
         self._folder = folder
-        self._prefix = name_prefix(target.run, writer, stream.name)
+        self._prefix = prefix or name_prefix(target.run, writer, stream.name)
         # Null where there may be none is looked for in all columns at once, by ``for_file``.
         self._declared = pa.schema([field.with_nullable(True) for field in target.declared.to_arrow()])
         self._conformer: Conformer | None = None

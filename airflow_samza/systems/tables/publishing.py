@@ -16,7 +16,7 @@ import random
 import time
 import uuid
 from abc import abstractmethod
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -47,7 +47,6 @@ from airflow_samza.systems.tables.leaving_files import File, LeavingFiles, Table
 from airflow_samza.systems.tables.options import MAIN, REPLACE_PARTITIONS, REPLACE_TABLE, TableOutputOptions
 from airflow_samza.systems.tables.output import TableProducer, file_name, name_prefix
 from airflow_samza.systems.tables.output_target import OutputTarget, changes
-from airflow_samza.systems.tables.publication_checks import reject_late, reject_namesake
 from airflow_samza.systems.tables.staged_files import StagedFiles
 from airflow_samza.systems.tables.upserts import Upserts, merged
 
@@ -164,11 +163,8 @@ class TablePublisher(TableFiles[Table, File]):
         return None
 
     @abstractmethod
-    def described_files(self, table: Table, staged: StagedFiles, like: Sequence[File] = ()) -> list[File]:
-        """Return data files that were staged, or written anew, as the table's metadata has them.
-
-        With ``like`` each has the partition of another file.
-        """
+    def described_files(self, table: Table, staged: StagedFiles) -> list[File]:
+        """Return data files that were staged, or written anew, as the table's metadata has them."""
 
     @abstractmethod
     def commit(self, table: Table, commit: TableCommit[File]) -> Committed:
@@ -252,8 +248,8 @@ class TablePublisher(TableFiles[Table, File]):
         table = self.load()
         view = self.view(table)
         with self._discarding(view):
-            reject_namesake(view, self.mine, self.options.table, self.prefixes)
-            reject_late(view, self.mine, self.publication.slot, self.options.table)
+            view.reject_namesake(self.mine, self.options.table, self.prefixes)
+            view.reject_late(self.mine, self.publication.slot, self.options.table)
         slot = view.slots.get(self.key) or Slot(self.key, self.publication.slot)
         own = self._own(slot)
         self.looked_up(own)

@@ -24,6 +24,7 @@ from airflow_samza.systems.files.location import Location
 from airflow_samza.systems.output_slots import OutputSlot, SlotWriter
 from airflow_samza.systems.system import ColumnBound, StreamMetadata, StreamSpec, SystemBinding
 from airflow_samza.systems.tables.commits import Committed, TableView, heading, output_digest
+from airflow_samza.systems.tables.file_columns import constant
 from airflow_samza.systems.tables.folded_records import Heading
 from airflow_samza.systems.tables.inputs.arrivals import (
     LOOK_SECONDS,
@@ -45,8 +46,6 @@ from airflow_samza.systems.tables.output_target import (
     fix_run_column,
     with_run_column,
 )
-from airflow_samza.systems.tables.projection import constant
-from airflow_samza.systems.tables.publication_checks import reject_namesake
 from airflow_samza.systems.tables.staged_files import reading_staged
 from airflow_samza.systems.tables.upserts import ChangeProducer, check_options, fix_key, made_columns
 
@@ -270,7 +269,7 @@ class TableSystem(ABC):
         """Reject a producer if one of its name, under another root, has committed to the table."""
         mine = Committed(producer, stream.name, "", turn=0, epoch=0, root=root)
         view = self.view(stream, _of_producer(stream, producer), planned=True)
-        reject_namesake(view, mine, self.options_of(stream).table)
+        view.reject_namesake(mine, self.options_of(stream).table)
 
     def slot_writers(self, stream: StreamSpec, slot: OutputSlot) -> list[SlotWriter]:
         """Return who has written the slots that meet one, of what readers see."""

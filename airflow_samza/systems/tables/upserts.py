@@ -28,12 +28,11 @@ from airflow_samza.systems.files.location import Location
 from airflow_samza.systems.output_slots import UPSERT
 from airflow_samza.systems.system import ColumnBound, StreamSpec
 from airflow_samza.systems.tables.columns import TableField, TableType, inner_fields
-from airflow_samza.systems.tables.file_columns import null_error
+from airflow_samza.systems.tables.file_columns import FileField, inner_of, null_error, projected
 from airflow_samza.systems.tables.inputs.change_columns import ADDED, AFTER, BEFORE, CHANGE, REMOVED
 from airflow_samza.systems.tables.options import BRANCH, RUN_COLUMN, TableOutputOptions
 from airflow_samza.systems.tables.output import TableProducer
 from airflow_samza.systems.tables.output_target import OutputTarget
-from airflow_samza.systems.tables.projection import FileField, inner_of, projected
 from airflow_samza.systems.tables.row_hashes import Words, hashes_of, row_hashes
 from airflow_samza.systems.tables.staged_files import gone, reading_staged
 

@@ -33,7 +33,7 @@ from airflow_samza.systems.kafka.failures import (
     superseded,
     too_large,
 )
-from airflow_samza.systems.kafka.output_options import IN_TRANSACTIONS, OutputOptions
+from airflow_samza.systems.kafka.output import IN_TRANSACTIONS, OutputOptions
 from airflow_samza.systems.system import StreamSpec, SystemBinding
 from tests.e2e.bad_input.page import row
 from tests.e2e.bad_input.scene import Scene, raised

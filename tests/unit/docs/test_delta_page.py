@@ -10,7 +10,7 @@ import pytest
 
 from airflow_samza.schema import Schema
 from airflow_samza.systems.delta.columns import _type
-from airflow_samza.systems.delta.features import READ
+from airflow_samza.systems.delta.table_version import READ
 from airflow_samza.systems.tables.columns import columns_of, fields_of
 from tests.support.delta_page import PAGE, check_first_table
 from tests.support.documentation_pages import text_of

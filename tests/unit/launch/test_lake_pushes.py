@@ -228,9 +228,11 @@ def test_a_column_that_has_the_name_of_the_mark_of_changes_in_any_case_is_reject
     lake = submitting.lake = type(submitting.lake)(tmp_path / "marked", rows, COLUMNS.append(pa.field(name, "string")))
     options = {"columns": ["member_id", "tier"]}
     submitting.push("monday", **options)
+    since = f"since the {lake.word} {lake.version} cannot be read"
     lake.append([{"member_id": 3, "tier": "new", name: "kept"}])
     said = submitting.rejected(push_id="tuesday", mode="incremental", **options)
     assert f"its column {name!r} has the name by which changes are marked (_change_type)." in said
+    assert since in said
     assert 'Rename the column in the table; or push all rows each time, with mode="full".' in said
     assert submitting.push("wednesday", **options).number == 2
 

@@ -80,9 +80,10 @@ class Sender:
 
     def send(self, partition: int, value: bytes, headers: Sequence[tuple[str, bytes]] = ()) -> int:
         """Send a message, and return its number."""
-        if self._lent is None:
+        lent = self._lent
+        if lent is None:
             key = (self._brokers.access, self._largest, self._brokers.patience)
-            self._lent = producers.take(key, lambda: WarmProducer(*key))
+            lent = self._lent = producers.take(key, lambda: WarmProducer(*key))
         number = len(self.offsets)
         self.offsets.append(-1)
 
@@ -98,29 +99,29 @@ class Sender:
         deadline = time.monotonic() + self._brokers.patience
         while True:
             try:
-                self._lent.client.produce(
+                lent.client.produce(
                     self._topic, value, partition=partition, headers=list(headers), on_delivery=delivered
                 )
                 break
             except BufferError:  # the queue is full
                 if time.monotonic() > deadline:
                     raise self._failed(KafkaError(KafkaError._TIMED_OUT, "no answer came")) from None
-                self._serve(0.05)
+                self._call(lent, lent.client.poll, 0.05)
             except KafkaException as error:
                 raise self._failed(error_of(error)) from error
-        self._serve(0)
+        self._call(lent, lent.client.poll, 0)
         return number
 
     def finish(self) -> None:
         """Wait until the brokers have all; what they did not take is an error."""
-        if self._lent is None:
+        lent = self._lent
+        if lent is None:
             return
         deadline = time.monotonic() + self._brokers.patience
-        while self._call(self._lent.client.flush, 1.0):
+        while self._call(lent, lent.client.flush, 1.0):
             if time.monotonic() > deadline:
                 raise self._failed(KafkaError(KafkaError._TIMED_OUT, "no answer came"))
-        self._check()
-        producers.give_back(self._lent)
+        producers.give_back(lent)
         self._lent = None
 
     def abort(self) -> None:
@@ -129,25 +130,16 @@ class Sender:
             producers.discard(self._lent)
             self._lent = None
 
-    def _serve(self, seconds: float) -> None:
-        assert self._lent is not None
-        self._call(self._lent.client.poll, seconds)
-
-    def _call(self, serve: Callable[[float], int], seconds: float) -> int:
+    def _call(self, lent: WarmProducer, serve: Callable[[float], int], seconds: float) -> int:
         """Return what the client returns when it has served its reports; a fatal one is raised by the client itself."""
-        assert self._lent is not None
         try:
             left = serve(seconds)
         except (KafkaException, SystemError) as raised:
-            raise self._failed(self._lent.fatal or cause_of(raised)) from raised
-        self._check()
-        return left
-
-    def _check(self) -> None:
-        assert self._lent is not None
-        error = self._failure or self._lent.fatal
+            raise self._failed(lent.fatal or cause_of(raised)) from raised
+        error = self._failure or lent.fatal
         if error is not None:
             raise self._failed(error)
+        return left
 
     def _failed(self, error: KafkaError) -> Exception:
         self.abort()

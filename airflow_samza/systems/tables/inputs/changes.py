@@ -69,20 +69,18 @@ def changed_range(version: TableVersion, partitions: int, since: str, remedy: st
     It is as one of whole files, with the column :data:`CHANGE` behind others. ``since`` is the older version, "" the
     empty table before the first one; ``remedy`` says what helps where that, or a file, is gone.
     """
-    check_comparable((), version, "the beginning", remedy)
-    former: list[TableFile] = []
-    if since:
-        then = version.at(since)
-        if then is None:
-            raise TopicError(
-                f"The changes of the table {version.name} since the {version.word} {since} cannot be read: that "
-                f"{version.word} is not there any more.",
-                hint=remedy,
-                table=version.name,
-                **{version.word: since},
-            )
-        check_comparable(then.columns, version, f"the {version.word} {since}", remedy)
-        former = then.files()
+    then = version.at(since) if since else None
+    if since and then is None:
+        raise TopicError(
+            f"The changes of the table {version.name} since the {version.word} {since} cannot be read: that "
+            f"{version.word} is not there any more.",
+            hint=remedy,
+            table=version.name,
+            **{version.word: since},
+        )
+    began = f"the {version.word} {since}" if since else "the beginning"
+    check_comparable(then.columns if then is not None else (), version, began, remedy)
+    former = then.files() if then is not None else []
     changes = (carried_rows if carried else file_changes)(former, version.files())
     files = [change.file for change in changes]
     range_ = {**described_changes(changes, version), "remedy": remedy}

@@ -37,9 +37,9 @@ from airflow_samza.systems.files.reading import Within, fitting
 from airflow_samza.systems.files.split_reading import SplitConsumer, projected_schema
 from airflow_samza.systems.system import ColumnBound, MessageRun, StreamSpec, SystemStreamPartition
 from airflow_samza.systems.tables.columns import TableField, TableType, columns_of, data_type
+from airflow_samza.systems.tables.file_columns import FileField, constant, projected
 from airflow_samza.systems.tables.inputs.change_columns import ADDED, BEFORE, CHANGE, COMMIT, COMMITTED, REMOVED
 from airflow_samza.systems.tables.inputs.table_version import TableFile, TableVersion, input_file
-from airflow_samza.systems.tables.projection import FileField, constant, projected
 from airflow_samza.systems.tables.row_hashes import RewrittenRows
 from airflow_samza.systems.tables.vectors import NONE, Positions, kept_rows
 

@@ -26,7 +26,7 @@ class TableFile(NamedTuple):
     """Data file of a version: bytes, rows (with deleted ones; None: not known), and its partition.
 
     ``partition`` is for people, by the names of columns or partition fields; ``constants`` are the values of columns
-    that are the same in all rows, by their ids, as :func:`~airflow_samza.systems.tables.projection.constant` takes
+    that are the same in all rows, by their ids, as :func:`~airflow_samza.systems.tables.file_columns.constant` takes
     them. ``deletes`` are named tuples. ``begins`` is the least event time, in the column's unit; None:
     the stream has none, or the table does not say. ``sequence`` is the sequence number of the newest rows, of Iceberg.
     """
@@ -66,6 +66,10 @@ class TableVersion(ABC):
     @abstractmethod
     def files(self, bounds: Sequence[ColumnBound] = (), within: TimeRange | None = None) -> list[TableFile]:
         """Return the data files, without those that cannot have a row that fulfils all conditions."""
+
+    @abstractmethod
+    def files_of(self, found: Sequence[Any]) -> list[TableFile]:
+        """Return files that the table's metadata has as readers have them, without deletes that are apart from them."""
 
     @abstractmethod
     def place(self, path: str) -> Location:

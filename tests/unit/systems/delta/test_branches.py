@@ -100,7 +100,7 @@ def test_what_a_process_of_a_former_generation_has_left_is_not_published(output:
     output.publish(ids([2]), stage="first", generation="1.2")
     publish(output, first="1.2")
     with pytest.MonkeyPatch.context() as patch:  # it has looked before the other one was there
-        patch.setattr("airflow_samza.systems.tables.publishing.reject_late", lambda *_: None)
+        patch.setattr("airflow_samza.systems.tables.commits.TableView.reject_late", lambda *_: None)
         output.system.publish(output.spec, late)
     assert publish(output, first="1.2") is None
     assert output.ids() == [2]

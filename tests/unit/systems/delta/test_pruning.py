@@ -11,7 +11,7 @@ import pytest
 
 from airflow_samza.errors import TopicError
 from airflow_samza.systems.delta.partition_values import micros, partition_value
-from airflow_samza.systems.delta.pruning import ValueRange
+from airflow_samza.systems.delta.statistics import ValueRange
 from airflow_samza.systems.system import ColumnBound, StreamSpec
 from tests.support.delta_lake import HandMade, column, stream, system_at, table_of
 

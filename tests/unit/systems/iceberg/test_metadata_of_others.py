@@ -52,7 +52,7 @@ def imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     trace = tmp_path / "imported"
     (tmp_path / "evil_io.py").write_text(f"open({str(trace)!r}, 'w').close()\nclass Io:\n    pass\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr(bounds, "_said", set())
+    bounds._say.cache_clear()
     sys.modules.pop("evil_io", None)
     return trace
 

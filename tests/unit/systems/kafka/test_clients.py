@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import weakref
 from collections.abc import Iterator
 
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, Producer
 
-from airflow_samza.systems.kafka import clients
+from airflow_samza.errors import SamzaError
+from airflow_samza.systems.kafka import access_check, clients
 from airflow_samza.systems.kafka.access import KafkaAccess
 from airflow_samza.systems.kafka.clients import Sparing, WarmConsumer
 
@@ -96,3 +98,19 @@ def test_a_line_comes_again_when_its_time_is_over(
     for _ in range(2):
         lines.warning("Connect failed")
     assert len(caplog.records) == 2
+
+
+def test_an_error_keeps_no_client_that_has_tried_a_transactional_id(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[weakref.ref[Producer]] = []
+
+    class Watched(Producer):
+        def __init__(self, *arguments: object, **options: object) -> None:
+            super().__init__(*arguments, **options)
+            made.append(weakref.ref(self))
+
+    monkeypatch.setattr(access_check, "Producer", Watched)
+    monkeypatch.setattr(access_check, "_client", lambda *_: None)
+    with pytest.raises(SamzaError) as error:
+        access_check.check_transactional_id(KafkaAccess("events", (("bootstrap.servers", "127.0.0.1:1"),)), "ids", 0.1)
+    assert error.value is not None
+    assert made[0]() is None

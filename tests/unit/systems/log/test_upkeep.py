@@ -109,6 +109,7 @@ def test_a_sweep_reads_each_commit_but_the_last_once(system: LogSystem, tmp_path
     for epoch in range(5):
         publish(system, epoch, 4 * epoch)
     looks = LookedAt(tmp_path)
+    TAIL_CACHE.forget(system.topic("views"))
     sweep(looks, "log", now())
     assert [looks.below("topics").count(f"views/commits/{number:020}.json") for number in range(4)] == [1] * 4
 
@@ -226,6 +227,7 @@ def test_a_damaged_file_is_named_with_what_is_wrong_and_the_remedy(
     publish(system, 1, 200)
     (path,) = (tmp_path / "topics/views").glob(pattern)
     topic = system.topic("views")
+    TAIL_CACHE.forget(topic)  # as another process sees it
     damage(path)
     with pytest.raises(TopicError, match=said) as rejected:
         everything(system)

@@ -20,7 +20,7 @@ from airflow_samza.schema import Schema
 from airflow_samza.systems.delta import publishing as delta_publishing
 from airflow_samza.systems.iceberg import expiry, publishing as iceberg_publishing
 from airflow_samza.systems.system import Publication
-from airflow_samza.systems.tables.merging import MergingPublisher, SmallFile, _Merged, chosen_merges
+from airflow_samza.systems.tables.merging import MergingPublisher, SmallFile, chosen_merges
 from tests.support import delta_lake, delta_outputs, iceberg_lake
 from tests.support.budgets import nightly_but
 from tests.support.iceberg_deaths import publishers
@@ -196,14 +196,15 @@ def test_files_with_deleted_rows_and_files_of_others_stay(kind: str, tmp_path: P
 def test_a_merge_that_comes_too_late_is_given_up(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     output = made(kind, tmp_path)
     epochs(output, range(9))
-    write = _Merged.write
+    write = MergingPublisher.write_merged
 
-    def late(self: _Merged[object]) -> None:
-        write(self)
+    def late(self: MergingPublisher[object, object], *arguments: Any) -> object:
+        described = write(self, *arguments)
         output.publish(ids([100]), run="other")
+        return described
 
     with monkeypatch.context() as patch:
-        patch.setattr(_Merged, "write", late)
+        patch.setattr(MergingPublisher, "write_merged", late)
         epochs(output, [9])
     assert output.ids() == [*range(10), 100]
     assert len(files(output)) == on_disk(output) == 11
