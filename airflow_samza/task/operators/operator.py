@@ -5,8 +5,8 @@ The run loop drives every operator by it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import ClassVar, Generic, TypeVar
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, ClassVar, Generic, TypeVar
 
 import pyarrow as pa
 
@@ -15,6 +15,16 @@ from airflow_samza.schema import Schema
 from airflow_samza.task.messages.bad_records import BadRecords
 
 Spec = TypeVar("Spec", bound=OperatorSpec)
+
+_OUT_ROWS = 1 << 16
+"""Rows of an emitted batch."""
+
+
+def emitted(columns: Mapping[str, Any], schema: Schema) -> Iterator[pa.RecordBatch]:
+    """Yield results, given by columns, in batches of a schema."""
+    arrow = schema.to_arrow()
+    table = pa.Table.from_arrays([columns[field.name].cast(field.type) for field in arrow], schema=arrow)
+    yield from table.combine_chunks().to_batches(max_chunksize=_OUT_ROWS)
 
 
 class Operator(Generic[Spec]):

@@ -10,10 +10,7 @@ from airflow_samza.application.operator_specs import AggregateSpec
 from airflow_samza.control.watermarks import NONE_YET
 from airflow_samza.schema import Schema
 from airflow_samza.task.operators.aggregation.partial_groups import PartialGroups, accumulators_of
-from airflow_samza.task.operators.operator import Operator
-
-_OUT_ROWS = 1 << 16
-"""Rows of an emitted batch."""
+from airflow_samza.task.operators.operator import Operator, emitted
 
 
 class Aggregate(Operator[AggregateSpec]):
@@ -57,6 +54,4 @@ class Aggregate(Operator[AggregateSpec]):
         keys = groups.columns[: len(self.spec.key)]
         columns = {field.name: column for field, column in zip(self.output.fields, keys, strict=False)}
         columns |= self._groups.grouping.final(groups)
-        schema = self.output.to_arrow()
-        table = pa.Table.from_arrays([columns[field.name].cast(field.type) for field in schema], schema=schema)
-        yield from table.combine_chunks().to_batches(max_chunksize=_OUT_ROWS)
+        yield from emitted(columns, self.output)
