@@ -95,6 +95,10 @@ class TableStore:
         """Note the time ``now`` (ms): rows whose time to live is over need not be kept any more."""
         self._now = now if self._now is None else max(now, self._now)
 
+    def take_in(self) -> None:
+        """Make rows of what was written; what has no key is counted in ``ignored`` then."""
+        self._parts()
+
     # -- reading -------------------------------------------------------------------------------------------------------
 
     def find(self, columns: Sequence[pa.Array], now: Any = None) -> Numbers:
