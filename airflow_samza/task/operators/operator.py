@@ -20,13 +20,6 @@ _OUT_ROWS = 1 << 16
 """Rows of an emitted batch."""
 
 
-def emitted(columns: Mapping[str, Any], schema: Schema) -> Iterator[pa.RecordBatch]:
-    """Yield results, given by columns, in batches of a schema."""
-    arrow = schema.to_arrow()
-    table = pa.Table.from_arrays([columns[field.name].cast(field.type) for field in arrow], schema=arrow)
-    yield from table.combine_chunks().to_batches(max_chunksize=_OUT_ROWS)
-
-
 class Operator(Generic[Spec]):
     """One operator of one task.
 
@@ -61,6 +54,13 @@ class Operator(Generic[Spec]):
     def process_from(self, batch: pa.RecordBatch, side: int) -> Iterable[pa.RecordBatch]:
         """Return the results of a batch of the input number ``side`` among the spec's inputs."""
         return self.process(batch)
+
+    def emitted(self, columns: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
+        """Yield results, given by columns, in batches of its output's schema."""
+        assert self.output is not None
+        schema = self.output.to_arrow()
+        table = pa.Table.from_arrays([columns[field.name].cast(field.type) for field in schema], schema=schema)
+        yield from table.combine_chunks().to_batches(max_chunksize=_OUT_ROWS)
 
     def on_watermark(self, timestamp: int) -> Iterable[pa.RecordBatch]:
         """Return the results of event time having reached ``timestamp`` (ms since 1970, UTC) on all inputs.

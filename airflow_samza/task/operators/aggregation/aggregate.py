@@ -10,7 +10,7 @@ from airflow_samza.application.operator_specs import AggregateSpec
 from airflow_samza.control.watermarks import NONE_YET
 from airflow_samza.schema import Schema
 from airflow_samza.task.operators.aggregation.partial_groups import PartialGroups, accumulators_of
-from airflow_samza.task.operators.operator import Operator, emitted
+from airflow_samza.task.operators.operator import Operator
 
 
 class Aggregate(Operator[AggregateSpec]):
@@ -47,11 +47,10 @@ class Aggregate(Operator[AggregateSpec]):
 
     def flush(self) -> Iterator[pa.RecordBatch]:
         """A row per key."""
-        assert self.output is not None
         groups = self._groups.merged()
         if groups is None:
             return
         keys = groups.columns[: len(self.spec.key)]
-        columns = {field.name: column for field, column in zip(self.output.fields, keys, strict=False)}
+        columns = dict(zip(self.spec.key, keys, strict=True))
         columns |= self._groups.grouping.final(groups)
-        yield from emitted(columns, self.output)
+        yield from self.emitted(columns)

@@ -14,7 +14,7 @@ from airflow_samza.schema import Schema
 from airflow_samza.task.messages.event_times import timed_messages
 from airflow_samza.task.messages.output_writers import Sender, without_late
 from airflow_samza.task.operators.aggregation.partial_groups import accumulators_of
-from airflow_samza.task.operators.operator import Operator, emitted
+from airflow_samza.task.operators.operator import Operator
 from airflow_samza.task.operators.windows.fixed import EarlyFixedWindows, FixedWindows
 from airflow_samza.task.operators.windows.folded import Fold, FoldedSessions, FoldedWindows
 from airflow_samza.task.operators.windows.open_windows import END, PANE, START, Results
@@ -122,7 +122,6 @@ class Window(Operator[WindowOperatorSpec]):
         return self._rows(self._open.close(None))
 
     def _rows(self, results: Iterable[Results]) -> Iterator[pa.RecordBatch]:
-        assert self.output is not None
         for windows in results:
             table = windows.table
             columns: dict[str, Any] = {name: table.column(f"k{place}") for place, name in enumerate(self.spec.key)}
@@ -132,7 +131,7 @@ class Window(Operator[WindowOperatorSpec]):
             if self.spec.window.is_early:
                 columns["pane"] = table.column(PANE)
                 columns["is_final"] = pa.repeat(pa.scalar(windows.final), table.num_rows)
-            yield from emitted({**columns, **windows.values}, self.output)
+            yield from self.emitted({**columns, **windows.values})
 
     def snapshot(self) -> Mapping[str, pa.Table]:
         """The open windows, and the times reached."""
