@@ -164,45 +164,6 @@ def test_changes_cut_into_epochs_are_those_of_one(epochs: list[list[list[dict[st
 
 @SETTINGS
 @given(EPOCHS)
-def test_lists_that_former_versions_kept_apart_are_taken_over(epochs: list[list[list[dict[str, Any]]]]) -> None:
-    whole, cut = aggregate(), aggregate()
-    for batches in epochs:
-        rows = [row for rows in batches for row in rows]
-        if rows:
-            whole.process(batch(rows))
-            cut.process(batch(rows))
-        state = stored(cut.snapshot())
-        cut = aggregate()
-        if state:
-            cut.restore(stored(kept_apart(state["groups"])))
-    assert results(cut) == results(whole)
-
-
-def kept_apart(groups: pa.Table) -> dict[str, pa.Table]:
-    """State as former versions kept it: a row for each value of a list, in tables of their own."""
-    tables: dict[str, pa.Table] = {}
-    names, place = ["k0", "k1"], 0
-    for aggregation in SPEC.aggregations:
-        parts = 2 if aggregation.function in ("avg", "min", "max") and aggregation.column == "d" else 1
-        mine = [f"p{place + n}" for n in range(parts)]
-        place += parts
-        if aggregation.function not in ("collect", "count_distinct"):
-            names += mine
-            continue
-        kept = [
-            {"k0": row["k0"], "k1": row["k1"], "v": value} for row in groups.to_pylist() for value in row[mine[0]] or ()
-        ]
-        kinds = [groups.schema.field(name).type for name in ("k0", "k1")] + [
-            groups.schema.field(mine[0]).type.value_type
-        ]
-        schema = pa.schema(list(zip(("k0", "k1", "v"), kinds, strict=True)))
-        tables[f"values:{aggregation.name}"] = pa.Table.from_pylist(kept, schema)
-    plain = groups.select(names)
-    return {"groups": plain.rename_columns(["k0", "k1", *(f"p{n}" for n in range(len(names) - 2))]), **tables}
-
-
-@SETTINGS
-@given(EPOCHS)
 def test_a_table_cut_into_epochs_holds_what_it_holds_in_one(epochs: list[list[list[dict[str, Any]]]]) -> None:
     def store() -> TableStore:
         return TableStore("rows", SCHEMA, ("k", "f"))

@@ -180,7 +180,7 @@ class SideTable:
         if self._side_store is not None:
             self._flush(self._side_store)
         self._dropped.report(filled)
-        assert self.store.nbytes >= 0  # to ask for it brings what was taken into the table
+        self.store.take_in()
         counted, self._without_key = self._without_key + self.store.ignored - before, 0
         if self._taken is not None and (self._taken or counted):
             _check_keys(self.table, self._taken, self.store.count, counted)

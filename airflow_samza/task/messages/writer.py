@@ -6,8 +6,8 @@ user's Python write by it, and the test driver.
 
 from __future__ import annotations
 
-import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from operator import attrgetter, itemgetter
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -39,13 +39,8 @@ class MessageWriter:
         self.schema = schema
         self._arrow = schema.to_arrow()
         self._conversions = [column_of(field.type) for field in schema.fields]
-        names = [repr(name) for name in schema.names]
-        self._of_mappings = _transposer([f"m[{name}]" for name in names])
-        self._of_instances = (
-            _transposer([f"m.{name}" for name in schema.names])
-            if schema.python_class is not None
-            else self._of_mappings
-        )
+        self._items = [itemgetter(name) for name in schema.names]
+        self._attributes = [attrgetter(name) for name in schema.names]
 
     @property
     def expected(self) -> str:
@@ -89,12 +84,12 @@ class MessageWriter:
         declared = self.schema.python_class
         if declared is not None and all(issubclass(kind, declared) for kind in kinds):
             try:
-                return self._of_instances(messages)
+                return [list(map(read, messages)) for read in self._attributes]
             except AttributeError as error:
                 raise ShapeError(0, str(error)) from None
         if all(issubclass(kind, dict) for kind in kinds) and set(map(len, messages)) <= {len(names)}:
             try:
-                return self._of_mappings(messages)
+                return [list(map(read, messages)) for read in self._items]
             except KeyError:  # as many columns, but not the same ones: reported below
                 pass
         return self._one_by_one(messages)
@@ -139,11 +134,3 @@ def written_groups(
         except ShapeError as error:
             wrong.append((number, error))
     return (pa.concat_batches(parts) if parts else None), wrong
-
-
-def _transposer(reads: Sequence[str]) -> Callable[[Sequence[Any]], list[list[Any]]]:
-    """A function from messages to columns; ``reads`` are the expressions for the columns of a message ``m``."""
-    columns = ", ".join(f"[{read} for m in messages]" for read in reads)
-    scope: dict[str, Any] = {}
-    exec(f"def columns(messages):\n    return [{columns}]\n", scope)
-    return typing.cast("Callable[[Sequence[Any]], list[list[Any]]]", scope["columns"])

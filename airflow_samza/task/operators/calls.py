@@ -34,10 +34,14 @@ class Failures:
             raise error
         self.failed.append((place, error))
 
+    def in_order(self) -> list[tuple[int, BaseException]]:
+        """Return the places and errors in the order of the messages."""
+        return sorted(self.failed, key=itemgetter(0))
+
     def reject(self, part: pa.RecordBatch, first: int | None) -> None:
         """Hand them over, in order; ``first`` is the place of the chunk in its batch (None: not known)."""
         if self.failed and self._bad is not None:
-            in_order = sorted(self.failed, key=itemgetter(0))
+            in_order = self.in_order()
             at = None if first is None else [first + place for place, _ in in_order]
             rows = rows_at(part, [place for place, _ in in_order])
             self._bad.reject(rows, [error for _, error in in_order], at)
@@ -119,6 +123,23 @@ def batch_of_each(
     ``source`` are the messages of which each result is made.
     """
     results = call_each(spec, function, messages, failures, arguments=arguments)
+    return batch_of_results(spec, function, writer, messages, results, failures, source=source)
+
+
+def batch_of_results(
+    spec: OperatorSpec,
+    function: object,
+    writer: MessageWriter,
+    messages: Sequence[Any],
+    results: Sequence[Any],
+    failures: Failures,
+    *,
+    source: Source | None = None,
+) -> pa.RecordBatch | None:
+    """Return the batch of the results on the messages that have not failed; one of another shape fails, too.
+
+    ``source`` as in :func:`batch_of_each`.
+    """
     written, misshapen = written_each(writer, results, None if failures.failed else source)
     if misshapen:
         failed = {place for place, _ in failures.failed}

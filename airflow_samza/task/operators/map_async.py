@@ -9,8 +9,8 @@ import pyarrow as pa
 from airflow_samza.application.operator_specs import MapAsyncSpec
 from airflow_samza.schema import Schema
 from airflow_samza.task.messages.messages import MessageReader, MessageWriter, chunks
-from airflow_samza.task.messages.user_errors import callable_failed, wrong_shape
-from airflow_samza.task.messages.writer import written_each
+from airflow_samza.task.messages.user_errors import callable_failed
+from airflow_samza.task.operators.calls import Failures, batch_of_results
 from airflow_samza.task.operators.operator import Operator
 from airflow_samza.task.tables.async_calls import AsyncCalls, CallFailed, TaskLoop
 
@@ -66,21 +66,15 @@ class MapAsync(Operator[MapAsyncSpec]):
             raise callable_failed(self.spec, self.spec.function, failed.item, failed.error) from failed.error
         if not ready:
             return
-        fine = [(message, result) for message, result in ready if not isinstance(result, CallFailed)]
-        batch, misshapen = written_each(self._writer, [result for _, result in fine])
-        failures = [result for _, result in ready if isinstance(result, CallFailed)]
-        wrong: dict[int, BaseException] = {id(result): result.error for result in failures}
-        for number, shape in misshapen:
-            message, result = fine[number]
-            expected = self._writer.expected
-            failure = wrong_shape(self.spec, self.spec.function, result, expected, message=message, why=shape.why)
-            if self.bad is None:
-                raise failure
-            wrong[id(result)] = failure
-        for message, result in ready if wrong else ():
-            error = wrong.get(id(result))
-            if error is not None and self.bad is not None:
-                failure = callable_failed(self.spec, self.spec.function, message, error)
-                self.bad.reject_message(message, self.input, failure)
+        spec, failures = self.spec, Failures(self.bad)
+        messages = [message for message, _ in ready]
+        for place, (message, result) in enumerate(ready):
+            if isinstance(result, CallFailed):
+                failures.add(place, callable_failed(spec, spec.function, message, result.error))
+        results = [result for _, result in ready if not isinstance(result, CallFailed)]
+        batch = batch_of_results(spec, spec.function, self._writer, messages, results, failures)
+        for place, error in failures.in_order():
+            assert self.bad is not None
+            self.bad.reject_message(messages[place], self.input, error)
         if batch is not None:
             yield batch

@@ -5,8 +5,8 @@ The run loop drives every operator by it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import ClassVar, Generic, TypeVar
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, ClassVar, Generic, TypeVar
 
 import pyarrow as pa
 
@@ -15,6 +15,9 @@ from airflow_samza.schema import Schema
 from airflow_samza.task.messages.bad_records import BadRecords
 
 Spec = TypeVar("Spec", bound=OperatorSpec)
+
+_OUT_ROWS = 1 << 16
+"""Rows of an emitted batch."""
 
 
 class Operator(Generic[Spec]):
@@ -51,6 +54,13 @@ class Operator(Generic[Spec]):
     def process_from(self, batch: pa.RecordBatch, side: int) -> Iterable[pa.RecordBatch]:
         """Return the results of a batch of the input number ``side`` among the spec's inputs."""
         return self.process(batch)
+
+    def emitted(self, columns: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
+        """Yield results, given by columns, in batches of its output's schema."""
+        assert self.output is not None
+        schema = self.output.to_arrow()
+        table = pa.Table.from_arrays([columns[field.name].cast(field.type) for field in schema], schema=schema)
+        yield from table.combine_chunks().to_batches(max_chunksize=_OUT_ROWS)
 
     def on_watermark(self, timestamp: int) -> Iterable[pa.RecordBatch]:
         """Return the results of event time having reached ``timestamp`` (ms since 1970, UTC) on all inputs.

@@ -8,7 +8,6 @@ from itertools import chain
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from airflow_samza.application.operator_spec import OperatorSpec
 from airflow_samza.application.operator_specs import MapBatchesSpec, SelectSpec, WhereSpec
@@ -119,18 +118,18 @@ class Where(Operator[WhereSpec]):
 
     def __init__(self, spec: WhereSpec, inputs: Schema, conjuncts: tuple[Expression, ...]) -> None:
         super().__init__(spec, inputs, inputs)
-        self._groups = _infallible_together(conjuncts)
+        self._conjuncts = conjuncts
 
     def process(self, batch: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
         """The rows that are kept."""
         return _in_pieces(batch, self._kept, self.bad)
 
     def _kept(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        for group in self._groups:
+        for conjunct in self._conjuncts:
+            condition = functools.partial(_mask, conjunct)
             try:
-                mask = _mask(group, batch)
+                mask = condition(batch)
             except EvaluationFailure as failure:
-                condition = functools.partial(_mask, group)
                 raise evaluation_failed(
                     self.spec, self.spec.condition, *first_failure(batch, failure, condition)
                 ) from None
@@ -142,21 +141,9 @@ class Where(Operator[WhereSpec]):
         return batch
 
 
-def _mask(group: list[Expression], batch: pa.RecordBatch) -> pa.Array:
-    """Return a mask of the rows for which all conjuncts of a group are true."""
-    frame = Frame(batch.columns, batch.num_rows)
-    return functools.reduce(pc.and_, (is_true(conjunct.array(frame)) for conjunct in group))
-
-
-def _infallible_together(conjuncts: tuple[Expression, ...]) -> list[list[Expression]]:
-    """Conjuncts that cannot fail are evaluated at once; one that can gets only the rows that came so far."""
-    groups: list[list[Expression]] = []
-    for conjunct in conjuncts:
-        if groups and not conjunct.fallible:
-            groups[-1].append(conjunct)
-        else:
-            groups.append([conjunct])
-    return groups
+def _mask(conjunct: Expression, batch: pa.RecordBatch) -> pa.Array:
+    """Return a mask of the rows for which a conjunct is true."""
+    return is_true(conjunct.array(Frame(batch.columns, batch.num_rows)))
 
 
 class Select(Operator[SelectSpec]):

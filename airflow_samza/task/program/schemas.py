@@ -53,19 +53,14 @@ class SchemaResolver(SchemaLookup):
                 self.streams[stream.stream_id] = reported
         for table in self.spec.tables.values():
             self._declare_table(table)
-        waiting = list(self.spec.operators)
-        # A join may be declared before the writer from which its table's schema comes: it gets a second turn.
-        for _ in range(2):
-            still_waiting = []
-            for operator in waiting:
-                late = isinstance(operator, TableJoinSpec) and operator.table.table_id not in self.tables
-                behind = any(source.op_id not in self.operators for source in operator.inputs)
-                late = late or (isinstance(operator, InputOperatorSpec) and self._is_behind(operator))
-                if (late or behind) and _ == 0:
-                    still_waiting.append(operator)
-                    continue
+        waiting = []
+        for operator in self.spec.operators:
+            if self._waits(operator):
+                waiting.append(operator)
+            else:
                 self._resolve_one(operator)
-            waiting = still_waiting
+        for operator in waiting:
+            self._resolve_one(operator)
         return {operator.op_id: self.operators[operator.op_id] for operator in self.spec.operators}
 
     def narrow(self, members: Sequence[str], used: Mapping[str, Columns]) -> None:
@@ -75,9 +70,16 @@ class SchemaResolver(SchemaLookup):
             inputs = tuple(self.operators[source.op_id].schema for source in operator.inputs)
             self.operators[operator.op_id] = self._compiled(operator, inputs)
 
-    def _is_behind(self, operator: InputOperatorSpec) -> bool:
-        """Return whether the stream's writer waits for its own turn."""
-        return any(writer not in self.operators for writer in self._writers.get(operator.stream.stream_id, ()))
+    def _waits(self, operator: OperatorSpec) -> bool:
+        """Return whether an operator gets a second turn: it may be declared before what its columns come from.
+
+        That is an operator before it, the writer of its stream, or the writer of the table that it joins.
+        """
+        needed = [source.op_id for source in operator.inputs]
+        if isinstance(operator, InputOperatorSpec):
+            needed += self._writers.get(operator.stream.stream_id, ())
+        lacks_table = isinstance(operator, TableJoinSpec) and operator.table.table_id not in self.tables
+        return lacks_table or any(op_id not in self.operators for op_id in needed)
 
     def _resolve_one(self, operator: OperatorSpec) -> None:
         inputs = tuple(self.operators[source.op_id].schema for source in operator.inputs)

@@ -81,9 +81,7 @@ class RemoteCalls:
             "reraise": True,
             "before_sleep": self._before_retry,
         }
-        self._calls: AsyncCalls | None = None
-        if is_coroutine_function(function):
-            self._calls = AsyncCalls(loop, self._awaited, access.concurrency)
+        self._is_coroutine = is_coroutine_function(function)
 
     def run(self, items: Sequence[Any], *, tolerant: bool) -> list[Any]:
         """Return the result for each item, in order.
@@ -93,12 +91,14 @@ class RemoteCalls:
         """
         started = time.perf_counter()
         try:
-            if self._calls is None:
+            if not self._is_coroutine:
                 return [self._plain(item, tolerant) for item in items]
-            self._calls.keeps_failures = tolerant
-            self._calls.submit(items)
-            self._calls.wait_ended()
-            return [result.error if isinstance(result, CallFailed) else result for _, result in self._calls.take()]
+            # of their own for each run: what failed before, and is perhaps in flight yet, is none of this one
+            calls = AsyncCalls(self._loop, self._awaited, self._access.concurrency)
+            calls.keeps_failures = tolerant
+            calls.submit(items)
+            calls.wait_ended()
+            return [result.error if isinstance(result, CallFailed) else result for _, result in calls.take()]
         except CallFailed as failed:
             raise failed.error from failed.error.__cause__
         finally:

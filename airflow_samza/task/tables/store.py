@@ -95,6 +95,10 @@ class TableStore:
         """Note the time ``now`` (ms): rows whose time to live is over need not be kept any more."""
         self._now = now if self._now is None else max(now, self._now)
 
+    def take_in(self) -> None:
+        """Make rows of what was written; what has no key is counted in ``ignored`` then."""
+        self._parts()
+
     # -- reading -------------------------------------------------------------------------------------------------------
 
     def find(self, columns: Sequence[pa.Array], now: Any = None) -> Numbers:
@@ -103,25 +107,20 @@ class TableStore:
         ``now`` (ms, one for each key or one for all) is the time at which a row has to be alive.
         """
         places_by_key = np.full(len(columns[0]), _NO_KEY, np.int64)
-        left: Any = None
+        left = np.arange(len(columns[0]))
         for part, start in reversed(list(self._numbered())):
-            keys = columns if left is None else [column.take(as_rows(left)) for column in columns]
-            rows = part.find(keys)
+            rows = part.find(
+                columns if len(left) == len(columns[0]) else [each.take(as_rows(left)) for each in columns]
+            )
             hit = rows >= 0
-            if hit.any():
-                alive = hit
-                if part.deleted is not None:
-                    alive = hit & ~part.deleted[np.maximum(rows, 0)]
-                if part.times is not None and now is not None and self.ttl_ms is not None:
-                    at = now if left is None or np.isscalar(now) else np.asarray(now)[left]
-                    alive = alive & (part.times[np.maximum(rows, 0)] > np.asarray(at) - self.ttl_ms)
-                places = np.where(alive, rows + start, _NO_KEY)
-                if left is None:
-                    places_by_key = places
-                else:
-                    places_by_key[left[hit]] = places[hit]
-            missed = np.flatnonzero(~hit)
-            left = missed if left is None else left[missed]
+            alive = hit
+            if part.deleted is not None:
+                alive = alive & ~part.deleted[np.maximum(rows, 0)]
+            if part.times is not None and now is not None and self.ttl_ms is not None:
+                moments = np.broadcast_to(now, len(columns[0]))[left]
+                alive = alive & (part.times[np.maximum(rows, 0)] > moments - self.ttl_ms)
+            places_by_key[left[alive]] = rows[alive] + start
+            left = left[~hit]
             if not len(left):
                 break
         return places_by_key

@@ -159,7 +159,7 @@ class TimedStore(LazyTableStore):
         """Return the parts, the oldest first, with what was put last among them."""
         if self._put:
             put, self._put = self._put, []
-            rows = pa.concat_batches([batch.cast(self._arrow) for batch, _, _ in put])
+            rows = pa.concat_batches([batch for batch, _, _ in put])
             since, deleted = (np.concatenate(arrays) for arrays in zip(*((s, g) for _, s, g in put), strict=True))
             parts = [*self._timed_rows, TimedRows.of(rows, since, deleted, self.key)]
             while len(parts) > 1 and len(parts[-2]) < 2 * len(parts[-1]):

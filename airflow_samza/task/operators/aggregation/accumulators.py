@@ -181,18 +181,16 @@ def same_key(column: pa.Array) -> pa.Array:
 
 def key_codes(keys: Sequence[pa.Array], rows: int) -> np.ndarray[Any, np.dtype[np.int64]]:
     """Return a number from 0 for each distinct key of so many rows, in the order in which they come."""
-    codes, count = np.zeros(rows, np.int64), 1
+    codes = np.zeros(rows, np.int64)
     for place, key in enumerate(keys):
-        own, more = _numbered(same_key(key))
-        if count * more >= 1 << 62:  # pragma: no cover - needs more keys than fit into memory
-            raise OverflowError("keys")
-        codes, count = (own, more) if place == 0 else _numbered(pa.array(codes * more + own))
+        own = _numbered(same_key(key))
+        codes = own if place == 0 else _numbered(pa.array(codes * (own.max(initial=0) + 1) + own))
     return codes
 
 
-def _numbered(column: pa.Array) -> tuple[np.ndarray[Any, np.dtype[np.int64]], int]:
+def _numbered(column: pa.Array) -> np.ndarray[Any, np.dtype[np.int64]]:
     encoded = column.dictionary_encode(null_encoding="encode")
-    return encoded.indices.to_numpy().astype(np.int64), len(encoded.dictionary)
+    return np.asarray(encoded.indices.to_numpy(), np.int64)
 
 
 _DIGITS = 38

@@ -6,7 +6,6 @@ They are the columns of both sides put together, or what the user's function mak
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
@@ -110,7 +109,7 @@ class Called:
         ]
         pairs, failures = _Pairs(*sides), Failures(self.bad)
         joined = batch_of_each(self._spec, self._function, self._writer, pairs, failures, arguments=sides)
-        for place, error in sorted(failures.failed, key=itemgetter(0)):
+        for place, error in failures.in_order():
             assert self.bad is not None
             rows = {
                 name: None if batch is None else batch.slice(place, 1)

@@ -56,7 +56,6 @@ class FixedWindows:
         self._overlap = self._slices is not None and spec.window.hop_ms is not None
         self._keys = len(spec.key)
         self._groups = PartialGroups(spec, accumulators, key=(*spec.key, START_COLUMN))
-        self._least: int | None = None  # the earliest start that is kept
         self._closed = _NOTHING  # windows that end here or before are closed
 
     def late(self, times: Any, watermark: int) -> Any:
@@ -72,37 +71,27 @@ class FixedWindows:
         ``now``: the clock, in ms.
         """
         chosen = batch.select(self._groups.grouping.columns)
-        placed = placed_in_windows(chosen, times, self._slices or self._grid, watermark)
-        self._note(placed.column(START_COLUMN).to_numpy())
-        self._groups.add(placed)
+        self._groups.add(placed_in_windows(chosen, times, self._slices or self._grid, watermark))
         return iter(())
 
     def add_partials(self, batch: pa.RecordBatch) -> None:
         """Takes partial results in, by key and slice."""
-        self._note(batch.column(self._keys).to_numpy())
         self._groups.add_partials(batch)
-
-    def _note(self, starts: Any) -> None:
-        if len(starts):
-            least = int(starts.min())
-            self._least = least if self._least is None else min(self._least, least)
 
     def close(self, watermark: int | None) -> Iterator[Results]:
         """Close and return the windows that are complete at a watermark (ms; None: all)."""
         until = _EVERYTHING if watermark is None else watermark * 1000
         before, self._closed = self._closed, max(self._closed, until)
-        if self._least is None or until < self._next_end(self._least, before):
+        if before != _NOTHING and until < self._first_end_behind(before):
             return
         held = self._groups.merged()
         if held is None:
             return
         starts = held.column(self._keys).to_numpy()
-        self._least = None
         if watermark is not None:
             kept = (self._grid.ends(starts) if self._slices is None else self._grid.latest_ends(starts)) > until
             if kept.any():
                 self._groups.take_back(held.filter(pa.array(kept)))
-                self._note(starts[kept])
         rows, starts = self._grid.assign(starts) if self._slices is not None else (None, starts)
         ends = self._grid.ends(starts)
         ready = np.flatnonzero((ends <= until) & (ends > before))
@@ -110,11 +99,8 @@ class FixedWindows:
         if held.num_rows:
             yield self._results(held, pa.array(starts[ready]))
 
-    def _next_end(self, start: int, closed: int) -> int:
-        """The end of the first window that is not closed of those in which something that starts at ``start`` is."""
-        grid = self._slices or self._grid
-        end = int(grid.ends(np.array([start]))[0])
-        return end if end > closed else int(grid.latest_ends(np.array([closed]))[0])
+    def _first_end_behind(self, time: int) -> int:
+        return int(self._grid.ends(np.array([self._grid.earliest_open(time)]))[0])
 
     def _results(self, held: pa.Table, starts: pa.Array) -> Results:
         columns = [column.combine_chunks() for column in held.columns]
@@ -144,7 +130,6 @@ class FixedWindows:
         """Takes over what :meth:`snapshot` gave."""
         self._closed = tables["closed"].column("closed")[0].as_py()
         if "windows" in tables:
-            self._note(tables["windows"].column(self._keys).to_numpy())
             self._groups.take_back(tables["windows"])
 
 

@@ -20,9 +20,6 @@ from airflow_samza.task.operators.windows.folded import Fold, FoldedSessions, Fo
 from airflow_samza.task.operators.windows.open_windows import END, PANE, START, Results
 from airflow_samza.task.operators.windows.sessions import SessionWindows
 
-_OUT_ROWS = 1 << 16
-"""Rows of an emitted batch."""
-
 _BEFORE_ALL = -(1 << 52)
 """A watermark (ms) at which nothing is late."""
 
@@ -125,21 +122,16 @@ class Window(Operator[WindowOperatorSpec]):
         return self._rows(self._open.close(None))
 
     def _rows(self, results: Iterable[Results]) -> Iterator[pa.RecordBatch]:
-        assert self.output is not None
-        schema = self.output.to_arrow()
         for windows in results:
             table = windows.table
-            rows = table.num_rows
             columns: dict[str, Any] = {name: table.column(f"k{place}") for place, name in enumerate(self.spec.key)}
             columns["window_start"], columns["window_end"] = (
                 table.column(name).combine_chunks().view(pa.timestamp("us", "UTC")) for name in (START, END)
             )
             if self.spec.window.is_early:
                 columns["pane"] = table.column(PANE)
-                columns["is_final"] = pa.repeat(pa.scalar(windows.final), rows)
-            columns |= windows.values
-            rows_table = pa.Table.from_arrays([columns[field.name].cast(field.type) for field in schema], schema=schema)
-            yield from rows_table.combine_chunks().to_batches(max_chunksize=_OUT_ROWS)
+                columns["is_final"] = pa.repeat(pa.scalar(windows.final), table.num_rows)
+            yield from self.emitted({**columns, **windows.values})
 
     def snapshot(self) -> Mapping[str, pa.Table]:
         """The open windows, and the times reached."""

@@ -309,6 +309,16 @@ def test_a_coroutine_that_fails_loses_its_message_alone() -> None:
     assert [json.loads(letter.message)["k"] for letter in driver.output("bad")] == [0, 5]
 
 
+def test_errors_of_a_coroutine_name_their_own_messages_where_these_share_a_result() -> None:
+    async def shared(message: Any) -> Any:
+        return ten(message) if message.v else None
+
+    driver = driver_of(lambda rows, policy: rows.map_async(shared, schema=PAIR, on_error=policy), "dead_letter").run()
+    assert [row.k for row in driver.output("out")] == GOOD
+    letters = [(json.loads(letter.message)["k"], letter.error) for letter in driver.output("bad")]
+    assert [number for number, error in letters if f"on the message Row(k={number}, " in error] == [0, 5]
+
+
 STREAM_ID: Any = "bad"
 
 # -- inputs

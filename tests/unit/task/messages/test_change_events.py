@@ -155,7 +155,7 @@ def test_a_low_level_task_gets_all_events() -> None:
 def looked_up(events: list[Any], **said: Any) -> list[tuple[Any, ...]]:
     @stream_application("test")
     def describe(app: Any) -> None:
-        changes = app.side_input("events", schema="id bigint, tier string, lsn bigint", key="id", **said)
+        changes = app.side_input("events", **{"schema": "id bigint, tier string, lsn bigint", "key": "id", **said})
         table = app.table("tiers", key="id", side_inputs=[changes], sequence_by="lsn")
         app.input_stream("ids", schema="id bigint", key="id").join(table, how="left", id="found").send_to(
             app.output_stream("rows")
@@ -178,6 +178,13 @@ def test_a_table_takes_changes_in_the_order_of_their_sequence() -> None:
         change("c", None, "", 1),
     ]
     assert looked_up(events, changes=change_events()) == [(1, None), (2, "b"), (3, "again")]
+
+
+def test_what_is_dropped_moves_no_number_of_a_sequence_to_another_row() -> None:
+    events = [change("c", 2, None, 7), change("u", 1, "new", 9), change("d", 3, "a", 4), change("c", 3, None, 8)]
+    events += [change("u", 1, "old", 5), change("c", 3, "c", 6), change("c", 2, "b", 1)]
+    said = {"schema": "id bigint, tier string not null, lsn bigint", "on_error": "drop", "changes": change_events()}
+    assert looked_up(events, **said) == [(1, "new"), (2, "b"), (3, "c")]
 
 
 def test_a_side_input_leaves_out_events_that_are_none() -> None:

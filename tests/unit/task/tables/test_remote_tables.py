@@ -374,6 +374,30 @@ def test_a_low_level_task_reads_and_writes_a_remote_table() -> None:
     assert metrics_of(driver)["remote_writes.prices"] == 3
 
 
+@pytest.mark.parametrize("way", ["read", "read_soon"])
+def test_a_task_that_handles_a_failed_read_reads_on(way: str) -> None:
+    service, seen = Service(failures=1), []
+
+    class Reading:
+        def init(self, context: Any) -> None:
+            self.prices = context.get_table("prices")
+
+        def process(self, envelope: Any, collector: Any, coordinator: Any) -> None:
+            try:
+                seen.append(self.prices.get(envelope.message.sku))
+            except RemoteTableError as error:
+                seen.append(error.facts["key"])
+
+    @task_application("reading-on")
+    def reading_on(app: Any) -> None:
+        app.input_stream("sales", schema=Sale)
+        app.remote_table("prices", key="sku", reader=getattr(service, way), retries=0)
+        app.task(Reading)
+
+    TestDriver(reading_on).pipe("sales", [Sale("a", 1), Sale("b", 2)]).run()
+    assert seen == ["'a'", PRICES["b"]]
+
+
 def touching(act: Callable[[Any], object], **table: Any) -> TestDriver:
     """A low-level task that does something with a remote table for each message."""
 

@@ -342,6 +342,10 @@ def test_what_is_left_after_a_commit_does_not_move_the_watermark() -> None:
         (lambda timers: timers.set("k", 2**63), "sets a timer for 9223372036854775808, which is no time"),
         (lambda timers: timers.set("k", True), "sets a timer for True, which is no time"),
         (lambda timers: timers.set("k", datetime(2026, 1, 1)), "a time without a zone"),
+        (
+            lambda timers: timers.set("k", datetime(1969, 12, 31, tzinfo=timezone.utc)),
+            "for datetime.*, which is no time",
+        ),
         (lambda timers: timers.set(1.5, 1), "The key of a timer is 1.5"),
         (lambda timers: timers.set(("a", None), 1), "The key of a timer is None"),
     ],
