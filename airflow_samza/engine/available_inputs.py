@@ -9,8 +9,7 @@ from typing import Any
 from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.engine.positions import TaskPosition
 from airflow_samza.prepare.input_positions import replaced_while_running
-from airflow_samza.prepare.section_writers import followed
-from airflow_samza.prepare.shared_sections import section_offsets
+from airflow_samza.prepare.shared_sections import followed, section_offsets
 from airflow_samza.runs.records.epoch_records import InputIntent, Intent
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import CONTINUOUS, BoundStream, RunPlan, range_end

@@ -60,8 +60,7 @@ from airflow_samza.prepare.run_streams import (
     with_plan,
     with_schemas,
 )
-from airflow_samza.prepare.section_writers import find_writer, names_a_slot
-from airflow_samza.prepare.shared_sections import reject_shared_outputs, section_slice
+from airflow_samza.prepare.shared_sections import find_writer, names_a_slot, reject_shared_outputs, section_slice
 from airflow_samza.prepare.side_inputs import SideInputSlices, check_pushes, side_streams
 from airflow_samza.prepare.spark_streams import reject_unreadable
 from airflow_samza.prepare.state_starts import former_names
