@@ -33,6 +33,7 @@ from airflow_samza.prepare.carried_state import (
     patience_of,
     previewed_state,
     take_state,
+    write_starts,
 )
 from airflow_samza.prepare.compared_run import compared_with, reject_uncompared_anew
 from airflow_samza.prepare.kept_stages import fingerprints, reuse
@@ -47,7 +48,6 @@ from airflow_samza.prepare.side_inputs import (
     pin_versions,
 )
 from airflow_samza.prepare.spark_streams import reject_over_connect, reject_unbounded
-from airflow_samza.prepare.state_starts import write_starts
 from airflow_samza.prepare.unchanged import (
     PLAN_ANEW,
     changed,
