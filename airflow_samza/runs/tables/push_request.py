@@ -275,49 +275,49 @@ class PushIntent:
     whole: bool = True
 
 
-@durable("manifest of a push", later={"checked": ()})
 @dataclass(frozen=True)
-class PushManifest:
-    """The rows that one task of a push found and staged.
+class PushCounts:
+    """The rows that one task of a push found, or all together.
 
-    ``staged`` is the system's description of them. ``null_keys`` and ``duplicates`` were left out (``examples`` are a
-    few such keys), ``nulls`` counts nulls by column that may not have any. ``checked`` is what was found about the
-    expectations of the table.
+    ``null_keys`` and ``duplicates`` were left out (``examples`` are a few such keys), ``nulls`` counts nulls by column
+    that may not have any. ``checked`` is what was found about the expectations of the table.
     """
 
-    rows: int
-    deletes: int
-    null_keys: int
-    duplicates: int
-    bytes: int
-    staged: Mapping[str, Any]
-    examples: tuple[Any, ...] = ()
-    nulls: Mapping[str, int] = field(default_factory=dict)
-    checked: tuple[Checked, ...] = ()
-
-
-@durable(
-    "publication of a push",
-    later={"schema": "", "rows": 0, "deletes": 0, "bytes": 0, "null_keys": 0, "duplicates": 0, "checked": ()},
-)
-@dataclass(frozen=True)
-class PushPublication:
-    """The decision what a push publishes, by task, and as which generation of its section of the topic.
-
-    An empty ``digest`` publishes nothing, in the place of what was published before. ``null_keys``, ``duplicates`` and
-    ``checked`` are as of all manifests together.
-    """
-
-    digest: str
-    generation: str
-    staged: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
-    schema: str = ""
     rows: int = 0
     deletes: int = 0
     bytes: int = 0
     null_keys: int = 0
     duplicates: int = 0
+    examples: tuple[Any, ...] = ()
+    nulls: Mapping[str, int] = field(default_factory=dict)
     checked: tuple[Checked, ...] = ()
+
+
+@durable("manifest of a push", later={"checked": ()})
+@dataclass(frozen=True)
+class PushManifest(PushCounts):
+    """The rows that one task of a push found and staged; ``staged`` is the system's description of them."""
+
+    staged: Mapping[str, Any] = field(default_factory=dict)
+
+
+@durable(
+    "publication of a push",
+    later={"schema": "", "rows": 0, "deletes": 0, "bytes": 0, "null_keys": 0, "duplicates": 0, "checked": ()},
+    beside=("examples", "nulls"),
+)
+@dataclass(frozen=True)
+class PushPublication(PushCounts):
+    """The decision what a push publishes, by task, and as which generation of its section of the topic.
+
+    An empty ``digest`` publishes nothing, in the place of what was published before. The counts are as of all manifests
+    together; what a push must not have is not among them.
+    """
+
+    digest: str = ""
+    generation: str = ""
+    staged: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
+    schema: str = ""
 
 
 @durable("result of a push", reports=True)
