@@ -19,9 +19,8 @@ from airflow_samza.provider.hooks.samza import SamzaHook
 from airflow_samza.provider.sensors.deferrable_sensor import DeferrableSensor
 from airflow_samza.runs.progress.sensed_runs import Freshness, freshness
 from airflow_samza.runs.tables.folder import TableFolder
-from airflow_samza.runs.tables.rollback import find_target
 from airflow_samza.runs.tables.table_version import TableVersion
-from airflow_samza.runs.tables.versions import from_newest
+from airflow_samza.runs.tables.versions import find_target, from_newest
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 CURRENT = "current"
