@@ -316,7 +316,7 @@ SAMPLES: tuple[Any, ...] = (
         3.5,
         6.0,
         (InputResult("views", "log", "views", 2, 5, 1, 100),),
-        (OutputResult("out", "log", "out", 2, 4, 2, 50, False, {"commit": 3}, "partial results", (_EXPECTED,)),),
+        (OutputResult("out", "log", "out", 2, 4, 2, 50, "partial results", (_EXPECTED,), {"commit": 3}, own=False),),
         {"late_messages": 1},
         2,
         ran=_RAN,
@@ -377,7 +377,7 @@ SAMPLES: tuple[Any, ...] = (
         config={"a": "b"},
         expect=(Declared("age >= 0", "condition", "drop", ("age",), {"change": 0.5}, "age >= 0"),),
     ),
-    PushIntent(0, 2, "0123456789abcdef", "member bigint"),
+    PushIntent(0, 2, digest="0123456789abcdef", schema="member bigint"),
     PushManifest(5, 1, 50, 1, 1, (7,), {"name": 1}, (_CHECKED,), _DESCRIBED),
     PushPublication(
         5,

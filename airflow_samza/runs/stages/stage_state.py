@@ -184,8 +184,8 @@ class EpochTasks:
 
     epoch: int
     tasks: int
-    active: tuple[int, ...] | None
-    whole: bool
+    active: tuple[int, ...] | None = None
+    whole: bool = True
 
     @property
     def running(self) -> Sequence[int]:

@@ -225,7 +225,9 @@ def begin_staging(files: Filesystem, request: PushRequest, schema: Schema) -> in
     """Begin to read the source: what an earlier try staged is not mixed with what the source holds now."""
     folder = request.handle.folder
     epoch = newest_staging(files, folder)[0] + 1
-    write_once(files, folder.intent(epoch), PushIntent(epoch, request.partitions, request.digest, schema.ddl()))
+    write_once(
+        files, folder.intent(epoch), PushIntent(epoch, request.partitions, digest=request.digest, schema=schema.ddl())
+    )
     return epoch
 
 

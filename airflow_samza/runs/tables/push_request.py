@@ -17,7 +17,7 @@ from airflow_samza.records import durable, plain
 from airflow_samza.runs.records.expectations import Checked, Declared
 from airflow_samza.runs.records.folders import missing_record, read
 from airflow_samza.runs.records.names import Generation, safe
-from airflow_samza.runs.stages.stage_state import StageHandle
+from airflow_samza.runs.stages.stage_state import EpochTasks, StageHandle
 from airflow_samza.runs.tables.compacting import COMPACT_AFTER
 from airflow_samza.runs.tables.folder import TableFolder
 from airflow_samza.runs.tables.lake_source import LAKES, LakeSource
@@ -261,18 +261,14 @@ def standing_request(files: Filesystem, handle: StageHandle) -> PushRequest:
 
 @durable("intent of a push")
 @dataclass(frozen=True)
-class PushIntent:
+class PushIntent(EpochTasks):
     """One try at reading the source; ``digest`` is that of the request, ``schema`` the table's (DDL).
 
-    ``active`` and ``whole`` are those of a stage's intent: all tasks run, in one epoch.
+    All tasks run, in one epoch.
     """
 
-    epoch: int
-    tasks: int
-    digest: str
-    schema: str
-    active: tuple[int, ...] | None = None
-    whole: bool = True
+    digest: str = field(kw_only=True)
+    schema: str = field(kw_only=True)
 
 
 @dataclass(frozen=True)
