@@ -127,7 +127,7 @@ def _records(root: Path, partitions: int) -> tuple[Any, set[str]]:
         (read,), (written,) = stage.inputs, stage.outputs
         if stage.stage_id in ended:
             inputs = (InputResult(read, "log", read, partitions, 10**6, partitions**2, 10**7),)
-            outputs = (OutputResult(written, "log", written, partitions, 10**6, partitions**2, 10**7, True),)
+            outputs = (OutputResult(written, "log", written, partitions, 10**6, partitions**2, 10**7, own=True),)
             counts = (partitions, 60.0, 6000.0, inputs, outputs)
             result = StageResult(run.application, run.run_id, stage.stage_id, "1.1", *counts)
             files.put(place.result, encode(result))

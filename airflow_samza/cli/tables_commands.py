@@ -25,11 +25,11 @@ from airflow_samza.cli.options import (
 from airflow_samza.cli.terminal import columns, json_line, say, say_json
 from airflow_samza.errors import ConfigError
 from airflow_samza.records import plain
-from airflow_samza.runs.tables import rollback as table_rollback, versions
+from airflow_samza.runs.tables import versions
 from airflow_samza.runs.tables.compacting import COMPACT_AFTER
 from airflow_samza.runs.tables.folder import TableFolder
-from airflow_samza.runs.tables.rollback import PREVIOUS
 from airflow_samza.runs.tables.table_version import FULL, ROLLBACK, TableVersion, describe_push, now, rollback_text
+from airflow_samza.runs.tables.versions import PREVIOUS
 from airflow_samza.system_kinds import EMBEDDED
 from airflow_samza.systems.bindings import UNDER_ROOT, bind_system
 
@@ -218,7 +218,7 @@ def rollback(
     environment = place.environment
     files = environment.files
     bound = bind_system(system, environment.systems.get(system) or UNDER_ROOT, environment.root)
-    new_version = table_rollback.rollback(files, system, f"{table}-push", to, push_id or f"cli-rollback-{now()}", bound)
+    new_version = versions.rollback(files, system, f"{table}-push", to, push_id or f"cli-rollback-{now()}", bound)
     say(rollback_text(new_version, versions.newest(files, system, f"{table}-push")))
 
 

@@ -1,6 +1,8 @@
 """A runner's signs of life: its own and Spark's; and what follows when one of them was missed.
 
-Its own is written every second where that costs nothing, else as often as fits the storage.
+Its own is written every second where that costs nothing, else as often as fits the storage. Spark gets a small question
+every two seconds, on a thread of its own, which may wait for ever. Warm runners have the same words for a Spark that is
+silent.
 """
 
 from __future__ import annotations
@@ -11,11 +13,10 @@ import os
 import threading
 import time
 from contextlib import suppress
+from datetime import datetime, timezone
 
 import psutil
 
-from airflow_samza.engine import engine_liveness
-from airflow_samza.engine.engine_liveness import EngineLiveness, silent
 from airflow_samza.engine.runner_records import RepeatedFailures, RunnerRecords
 from airflow_samza.engine.stage_engine import StageEngine
 from airflow_samza.errors import SamzaError, StageLost, StorageFull
@@ -25,6 +26,82 @@ from airflow_samza.runs.stages.stage_runners import Heartbeat, RunnerFolder
 from airflow_samza.runs.stages.stage_state import FAILED
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.local_copies import carry
+
+ASK_SECONDS = 2.0
+
+SILENT_AFTER_SECONDS = 40.0
+"""The seconds for which Spark may leave a small question open. Jobs, however large, do not keep it from answering."""
+
+BUSY_AFTER_SECONDS = 300.0
+"""The same while its process uses processor time.
+
+A long garbage collection answers nothing either, and comes to an end.
+"""
+
+_IDLE_SHARE = 0.02
+"""Of a core: what a frozen process does not use, and one that collects garbage does."""
+
+
+class EngineLiveness:
+    """The signs of life of an engine."""
+
+    def __init__(self, engine: StageEngine) -> None:
+        self._engine = engine
+        self._answers = 0
+        self._counted = 0
+        self._silent = 0.0
+        self._busy_at_answer: float | None = None
+        self._ticked = time.monotonic()
+        self.answered_at = time.time()
+        """Time of Spark's last answer (seconds since 1970)."""
+        threading.Thread(target=self._ask, name="liveness", daemon=True).start()
+
+    def tick(self) -> None:
+        """Count the silence; to be called every second or so.
+
+        Time in which nobody calls counts little: this process was frozen, too.
+        """
+        now = time.monotonic()
+        passed, self._ticked = min(now - self._ticked, 2.0), now
+        if self._answers != self._counted:
+            self._counted, self._silent = self._answers, 0.0
+            self._busy_at_answer = self._engine.processor_seconds()
+        else:
+            self._silent += passed
+
+    @property
+    def is_lost(self) -> bool:
+        """Return whether Spark has been silent for too long."""
+        if self._silent < SILENT_AFTER_SECONDS:
+            return False
+        return self._silent >= BUSY_AFTER_SECONDS or not self._is_busy()
+
+    def _is_busy(self) -> bool:
+        used, before = self._engine.processor_seconds(), self._busy_at_answer
+        return used is not None and before is not None and used - before > _IDLE_SHARE * self._silent
+
+    def _ask(self) -> None:
+        while True:
+            if self._engine.answers():
+                self._answers += 1
+                self.answered_at = time.time()
+            time.sleep(ASK_SECONDS)
+
+
+RETRY_HINT = "Try again: another runner starts another one."
+
+
+def silent(engine: StageEngine, answered_at: float, stage_id: str = "") -> StageLost:
+    """Return the error for a Spark that has stopped to answer, while a stage ran or (without one) nothing did."""
+    since = datetime.fromtimestamp(answered_at, timezone.utc)
+    meanwhile = f", while the stage {stage_id} ran" if stage_id else ""
+    return StageLost(
+        f"{engine.place[0].upper()}{engine.place[1:]} has not answered since {since:%H:%M:%S} UTC{meanwhile}: "
+        "it is frozen.",
+        hint="Try again: another Spark takes its place.",
+        stage=stage_id,
+    )
+
 
 log = logging.getLogger("airflow_samza.runner")
 
@@ -150,11 +227,11 @@ class RunnerHeartbeat:
         """End a Java that is frozen before it has become a Spark that could be asked; the wait for it then fails."""
         java = next((child for child in _children() if _is_frozen(child)), None)
         self._frozen_seconds = self._frozen_seconds + HEARTBEAT_SECONDS if java is not None else 0.0
-        if java is None or self.lost is not None or self._frozen_seconds < engine_liveness.SILENT_AFTER_SECONDS:
+        if java is None or self.lost is not None or self._frozen_seconds < SILENT_AFTER_SECONDS:
             return
         self.lost = StageLost(
             f"Java was frozen for {self._frozen_seconds:.0f} s before Spark was up (process {java.pid}).",
-            hint=engine_liveness.RETRY_HINT,
+            hint=RETRY_HINT,
         )
         log.error("%s", self.lost)
         with suppress(SamzaError, OSError):

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from airflow_samza.errors import StageError, UpstreamCleared
-from airflow_samza.prepare.section_writers import followed
+from airflow_samza.prepare.shared_sections import followed
 from airflow_samza.runs.finish import finish_stage
 from airflow_samza.runs.records.epoch_records import Intent
 from airflow_samza.runs.records.names import Generation

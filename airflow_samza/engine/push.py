@@ -20,7 +20,7 @@ from airflow_samza.runs.failpoints import reach
 from airflow_samza.runs.records.folders import adopt
 from airflow_samza.runs.stages.stage_state import StageHandle, can_finish
 from airflow_samza.runs.tables import versions
-from airflow_samza.runs.tables.push_checks import PushTotals
+from airflow_samza.runs.tables.push_checks import totals_of
 from airflow_samza.runs.tables.push_finish import begin_staging, finish_push
 from airflow_samza.runs.tables.push_request import PushRequest, request_path, standing_request
 from airflow_samza.runs.tables.table_version import DELETED, INCREMENTAL, describe_push
@@ -74,9 +74,8 @@ def _stage(engine: StageEngine, push: PushContext) -> None:
         attempt.watch.start()
         reach("push-after-staging-began")
         source.stage(stream, epoch)
-    totals = PushTotals()
-    for number in range(request.partitions):
-        totals.add(adopt(files, attempt.handle.folder.manifest(epoch, number), empty_manifest()))
+    paths = (attempt.handle.folder.manifest(epoch, number) for number in range(request.partitions))
+    totals = totals_of(request, [adopt(files, path, empty_manifest()) for path in paths])
     staged = f"{totals.rows:,} rows and {totals.deletes:,} deletes"
     log.info("%s: %s staged in %.1f s", attempt.group, staged, attempt.watch.spans[-1].seconds)
 

@@ -137,15 +137,15 @@ class _PushedRows:
     def manifest(self, staged: Mapping[str, Any]) -> PushManifest:
         """Return the manifest of these rows, staged as the system describes them."""
         return PushManifest(
-            self.rows,
-            self.deletes,
-            self.null_keys,
-            self.duplicates,
-            staged["bytes"],
-            staged,
-            tuple(self.examples),
-            self.nulls,
-            () if self._expectations is None else tuple(self._expectations.checked()),
+            rows=self.rows,
+            deletes=self.deletes,
+            bytes=staged["bytes"],
+            null_keys=self.null_keys,
+            duplicates=self.duplicates,
+            examples=tuple(self.examples),
+            nulls=self.nulls,
+            checked=() if self._expectations is None else tuple(self._expectations.checked()),
+            staged=staged,
         )
 
     def kept(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

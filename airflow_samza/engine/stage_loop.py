@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from contextlib import closing
 
 from airflow_samza.config import Config
-from airflow_samza.engine.available_inputs import AvailableInputs
-from airflow_samza.engine.positions import TaskPosition, lag, most_messages
+from airflow_samza.engine.available_inputs import AvailableInputs, TaskPosition, lag, most_messages
 from airflow_samza.engine.producers import Producers
 from airflow_samza.engine.stage_context import StageContext, reject_stopped
 from airflow_samza.engine.stage_engine import RunningStage, StageEngine

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from airflow_samza.application.loader import load_application
-from airflow_samza.engine.positions import TaskPosition, most_messages
+from airflow_samza.engine.available_inputs import TaskPosition, most_messages
 from airflow_samza.engine.producers import Producers
 from airflow_samza.engine.runner_records import AttemptState
 from airflow_samza.engine.stage_context import StageContext, origins_of, reject_stopped

@@ -1,4 +1,4 @@
-"""The systems of a run: the binding of each name in the application, the bound systems, and the root's storage.
+"""The systems of a run: the binding of each name in the application, and the bound systems.
 
 A name is looked up in the environment's bindings, then in the application's declarations; ``log`` (the default system
 unless another is named) is the log under the root. Used wherever a run's systems are opened: in the plan step, the
@@ -18,13 +18,8 @@ from airflow_samza.errors import ConfigError, SectionOpen, TopicError, UnknownNa
 from airflow_samza.runs.tables.pins import push_stream
 from airflow_samza.system_kinds import DATAFRAMES, EMBEDDED, KINDS_OF_NAMES, traits_of
 from airflow_samza.systems.bindings import bind_system
-from airflow_samza.systems.filesystems.filesystem import Filesystem
-from airflow_samza.systems.filesystems.object_store.address import is_object_store
 from airflow_samza.systems.filesystems.root_access import ROOT_ACCESS
 from airflow_samza.systems.system import System, SystemBinding
-
-_warnings_by_place: dict[object, tuple[str, ...]] = {}
-"""Warnings on the storage of roots that this process has asked."""
 
 
 def system_name(
@@ -133,21 +128,3 @@ def kind_of(spec: ApplicationSpec, name: str, bindings: Mapping[str, SystemBindi
     if declared is not None and declared.kind:
         return declared.kind
     return KINDS_OF_NAMES.get(name)
-
-
-def check_root(files: Filesystem) -> tuple[str, ...]:
-    """Return warnings on the storage of a root, one sentence each; reject one on which no run can work.
-
-    An object store gets about seven requests, once per process, root and identity. Other storages are not asked: they
-    report what they reject as it happens.
-    """
-    if not is_object_store(files.root):
-        return ()
-    from airflow_samza.systems.filesystems.object_store.filesystem import ObjectStoreFilesystem
-    from airflow_samza.systems.filesystems.object_store.probe import check_store
-
-    identity = files.client.access if isinstance(files, ObjectStoreFilesystem) else None
-    place = (files.root, identity)
-    if place not in _warnings_by_place:
-        _warnings_by_place[place] = check_store(files)
-    return _warnings_by_place[place]

@@ -16,7 +16,7 @@ from airflow_samza.config import INPUTS_BOUNDED, INPUTS_FLUSH
 from airflow_samza.errors import ConfigError, StateError, TopicError, UnknownName
 from airflow_samza.prepare.input_versions import CHOICES
 from airflow_samza.prepare.run_request import RunRequest
-from airflow_samza.prepare.section_writers import followed
+from airflow_samza.prepare.shared_sections import followed
 from airflow_samza.runs.records.data_interval import DataInterval
 from airflow_samza.runs.records.epoch_records import newest_intent
 from airflow_samza.runs.records.folders import RunFolder, must_read

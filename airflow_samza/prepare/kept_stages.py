@@ -16,7 +16,7 @@ from typing import Any
 from airflow_samza import __version__
 from airflow_samza.planner.plan import Stage
 from airflow_samza.planner.stage_code import is_comparable
-from airflow_samza.prepare.section_writers import followed
+from airflow_samza.prepare.shared_sections import followed
 from airflow_samza.records import plain
 from airflow_samza.runs.kept_results import NOT_COMPARABLE, replaced, standing_result, why_never
 from airflow_samza.runs.progress.later_writers import written_behind

@@ -11,7 +11,7 @@ from airflow_samza.prepare.carried_state import carries_state
 from airflow_samza.prepare.input_versions import amount_text, version_note
 from airflow_samza.prepare.output_slots import slot_notes
 from airflow_samza.prepare.publication import lasting_notes
-from airflow_samza.prepare.section_writers import followed
+from airflow_samza.prepare.shared_sections import followed
 from airflow_samza.prepare.side_inputs import side_input_notes
 from airflow_samza.prepare.spark_streams import spark_notes
 from airflow_samza.runs.records.run_plan import Note, RunPlan

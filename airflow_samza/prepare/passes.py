@@ -34,7 +34,7 @@ from airflow_samza.prepare.bound_systems import (
     run_bindings,
     system_name,
 )
-from airflow_samza.prepare.carried_state import arrived_slice, carried_slice, carries_state, is_carried_on
+from airflow_samza.prepare.carried_state import arrived_slice, carried_slice, carries_state, former_names, is_carried_on
 from airflow_samza.prepare.compared_run import reject_missing_input, same_range, same_versions
 from airflow_samza.prepare.input_positions import (
     InputHistory,
@@ -60,11 +60,9 @@ from airflow_samza.prepare.run_streams import (
     with_plan,
     with_schemas,
 )
-from airflow_samza.prepare.section_writers import find_writer, names_a_slot
-from airflow_samza.prepare.shared_sections import reject_shared_outputs, section_slice
+from airflow_samza.prepare.shared_sections import find_writer, names_a_slot, reject_shared_outputs, section_slice
 from airflow_samza.prepare.side_inputs import SideInputSlices, check_pushes, side_streams
 from airflow_samza.prepare.spark_streams import reject_unreadable
-from airflow_samza.prepare.state_starts import former_names
 from airflow_samza.prepare.unchanged import with_writer_of_state
 from airflow_samza.records import plain
 from airflow_samza.runs.records.run_plan import SIDE_INPUT, STAGED, BoundStream, RunPlan

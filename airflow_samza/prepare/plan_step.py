@@ -25,14 +25,12 @@ from airflow_samza.config import INPUTS_BOUNDED, INPUTS_FLUSH, Config
 from airflow_samza.errors import ConfigError, SamzaError, SectionOpen
 from airflow_samza.planner.declaration import first_of
 from airflow_samza.planner.stage_code import NOTHING_SHIPPED, ShippedDigests, stage_digests
-from airflow_samza.prepare.bound_systems import (
-    check_root,
-)
 from airflow_samza.prepare.carried_state import (
     carries_state,
     patience_of,
     previewed_state,
     take_state,
+    write_starts,
 )
 from airflow_samza.prepare.compared_run import compared_with, reject_uncompared_anew
 from airflow_samza.prepare.kept_stages import fingerprints, reuse
@@ -47,7 +45,6 @@ from airflow_samza.prepare.side_inputs import (
     pin_versions,
 )
 from airflow_samza.prepare.spark_streams import reject_over_connect, reject_unbounded
-from airflow_samza.prepare.state_starts import write_starts
 from airflow_samza.prepare.unchanged import (
     PLAN_ANEW,
     changed,
@@ -78,6 +75,7 @@ from airflow_samza.runs.state_history.state_at_start import Patience
 from airflow_samza.runs.upkeep.topic_expiry import remove_closed_note
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.object_store import requests
+from airflow_samza.systems.filesystems.object_store.probe import check_store
 from airflow_samza.systems.filesystems.pace import Looks, Pace
 from airflow_samza.systems.system import StreamSpec, System, SystemBinding
 
@@ -104,7 +102,7 @@ def prepare_run(
     application. ``plan_anew`` is the hint for a stored plan that the application no longer fits. Stages
     that run ``over_connect`` are clients of a Spark Connect server.
     """
-    for warning in check_root(files):
+    for warning in check_store(files):
         log.warning("%s", warning)
     spec = load_application(request.application).spec(request.config)
     folder = RunFolder(spec.name, request.run_id)

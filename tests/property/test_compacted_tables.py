@@ -23,7 +23,7 @@ from airflow_samza.runs.records.run_plan import SIDE_INPUT, BoundStream
 from airflow_samza.runs.tables import versions
 from airflow_samza.runs.tables.folder import TableFolder
 from airflow_samza.runs.tables.retention import expire_versions
-from airflow_samza.runs.tables.rollback import rollback
+from airflow_samza.runs.tables.versions import rollback
 from airflow_samza.systems.log.maintenance import sweep
 from airflow_samza.systems.system import SystemBinding
 from airflow_samza.task.loop.side_tables import SideTables

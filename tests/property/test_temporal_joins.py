@@ -20,8 +20,8 @@ from airflow_samza.runs.records.run_plan import CONTINUOUS
 from airflow_samza.runs.tables import versions
 from airflow_samza.runs.tables.folder import TableFolder
 from airflow_samza.runs.tables.retention import expire_versions
-from airflow_samza.runs.tables.rollback import rollback
 from airflow_samza.runs.tables.table_version import TableVersion
+from airflow_samza.runs.tables.versions import rollback
 from airflow_samza.schema import Schema
 from airflow_samza.storage.timed_rows import RowVersions, VersionChange
 from airflow_samza.systems.log.maintenance import sweep

@@ -25,8 +25,8 @@ from airflow_samza.provider.failures import log_runner
 from airflow_samza.runs.stages.runner_log import last_lines
 from airflow_samza.runs.stages.stage_state import CANCELLED, LOST, RUNNING, SUCCEEDED
 from airflow_samza.runs.tables import versions
-from airflow_samza.runs.tables.rollback import rollback
 from airflow_samza.runs.tables.table_version import FULL
+from airflow_samza.runs.tables.versions import rollback
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import SystemBinding

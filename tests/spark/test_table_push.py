@@ -30,8 +30,8 @@ from airflow_samza.runs.records.folders import replace as write_over, write_once
 from airflow_samza.runs.stages.stage_runners import StageRequest
 from airflow_samza.runs.tables import versions
 from airflow_samza.runs.tables.push_request import request_path
-from airflow_samza.runs.tables.rollback import rollback
 from airflow_samza.runs.tables.table_version import DELETED, TableVersion
+from airflow_samza.runs.tables.versions import rollback
 from airflow_samza.schema import Schema
 from airflow_samza.spark import lake_source
 from airflow_samza.spark.sessions.driver_session import DriverSession

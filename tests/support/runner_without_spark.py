@@ -24,7 +24,7 @@ from typing import Any
 
 import pytest
 
-from airflow_samza.engine import engine_liveness, heartbeat
+from airflow_samza.engine import heartbeat
 from airflow_samza.engine.stage_context import StageContext
 from airflow_samza.engine.stage_runner import end_process, run_process
 from airflow_samza.engine.stage_setup import StageSetup
@@ -165,9 +165,9 @@ def grow_impatient() -> None:
 
     A stand-in does so only when it is frozen: on a machine under load anybody is silent for seconds.
     """
-    engine_liveness.SILENT_AFTER_SECONDS = float(os.environ.get(PULSE_SECONDS, engine_liveness.SILENT_AFTER_SECONDS))
-    engine_liveness.ASK_SECONDS = min(engine_liveness.ASK_SECONDS, engine_liveness.SILENT_AFTER_SECONDS / 4)
-    heartbeat.LEAVE_SECONDS = min(heartbeat.LEAVE_SECONDS, engine_liveness.SILENT_AFTER_SECONDS)
+    heartbeat.SILENT_AFTER_SECONDS = float(os.environ.get(PULSE_SECONDS, heartbeat.SILENT_AFTER_SECONDS))
+    heartbeat.ASK_SECONDS = min(heartbeat.ASK_SECONDS, heartbeat.SILENT_AFTER_SECONDS / 4)
+    heartbeat.LEAVE_SECONDS = min(heartbeat.LEAVE_SECONDS, heartbeat.SILENT_AFTER_SECONDS)
 
 
 def open_engine(dials: Dials) -> DialledEngine:

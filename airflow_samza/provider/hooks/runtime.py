@@ -174,10 +174,10 @@ class RuntimeHook(RootHook):
         """Return whether root and Spark can be reached, and a text; for the button of the connection form."""
         try:
             from airflow_samza.launch.launcher import try_place
-            from airflow_samza.prepare.bound_systems import check_root
+            from airflow_samza.systems.filesystems.object_store.probe import check_store
 
             self.get_conn()
-            warnings = check_root(self.files)
+            warnings = check_store(self.files)
             place = self.spark_place()
             place_text = try_place(place.master, place.submit, self._settings(place), self._runner_python(), place.conf)
             return True, " ".join([f"The root can be used, and {place_text}", *warnings])

@@ -396,9 +396,8 @@ class SamzaHook(RuntimeHook):
         :param push_id: The unique id of the new version; with a known id nothing is done.
         :param config: Configuration keys, over those of the application.
         """
-        from airflow_samza.runs.tables.rollback import rollback
         from airflow_samza.runs.tables.table_version import rollback_text
-        from airflow_samza.runs.tables.versions import newest
+        from airflow_samza.runs.tables.versions import newest, rollback
         from airflow_samza.systems.bindings import UNDER_ROOT, bind_system
 
         place = self.pushed_table(application, table, config)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from airflow_samza.planner.titles import stage_names
-from airflow_samza.prepare.section_writers import followed
+from airflow_samza.prepare.shared_sections import followed
 from airflow_samza.provider.deferral import interval_seconds
 from airflow_samza.provider.hooks.samza import SamzaHook
 from airflow_samza.provider.producer_tasks import (

@@ -32,8 +32,8 @@ from airflow_samza.records import plain
 from airflow_samza.runs.stages.stage_state import StageHandle
 from airflow_samza.runs.tables.compacting import COMPACT_AFTER
 from airflow_samza.runs.tables.push_request import STAGE, push_handle
-from airflow_samza.runs.tables.rollback import PREVIOUS
 from airflow_samza.runs.tables.table_version import FULL, TableVersion, describe_push
+from airflow_samza.runs.tables.versions import PREVIOUS
 
 
 class TableOperator(TellsLineage, SamzaOperator):

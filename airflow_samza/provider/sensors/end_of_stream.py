@@ -12,7 +12,7 @@ from airflow_samza.provider.connections.fields import connection_id
 from airflow_samza.provider.failures import mapped_failures
 from airflow_samza.provider.hooks.root import RootHook
 from airflow_samza.provider.sensors.deferrable_sensor import DeferrableSensor
-from airflow_samza.runs.progress.stream_ends import StreamQuery, stream_end
+from airflow_samza.runs.progress.sensed_runs import StreamQuery, stream_end
 
 
 class SamzaEndOfStreamSensor(DeferrableSensor):

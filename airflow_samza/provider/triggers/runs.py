@@ -37,8 +37,8 @@ from airflow_samza.provider.stats import emitter
 from airflow_samza.provider.triggers.deferred_progress import DeferredProgress, WatchedSystems
 from airflow_samza.provider.triggers.settling import SettlingTrigger, settled
 from airflow_samza.runs.progress.progress_log import DEFAULT_INTERVAL
+from airflow_samza.runs.progress.sensed_runs import StreamQuery, stream_end
 from airflow_samza.runs.progress.stage_progress import open_systems, stage_progress
-from airflow_samza.runs.progress.stream_ends import StreamQuery, stream_end
 from airflow_samza.runs.records.folders import RunFolder, must_read
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.newest_stages import is_over

@@ -9,7 +9,7 @@ from typing import Any
 
 from airflow_samza.errors import SectionOpen
 from airflow_samza.prepare.run_request import RunRequest
-from airflow_samza.prepare.section_writers import find_writer
+from airflow_samza.prepare.shared_sections import find_writer
 from airflow_samza.provider.deferral import OVER, SECTIONS
 from airflow_samza.provider.triggers.runs import RunTrigger
 from airflow_samza.runs.records.data_interval import DataInterval

@@ -8,7 +8,7 @@ from typing import Any
 
 from airflow_samza.provider.triggers.runs import RunTrigger
 from airflow_samza.runs.progress.progress_log import ProgressLog
-from airflow_samza.runs.progress.table_readers import Freshness, freshness
+from airflow_samza.runs.progress.sensed_runs import Freshness, freshness
 from airflow_samza.runs.stages.stage_state import StageHandle, ask_to_cancel, stage_status
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 

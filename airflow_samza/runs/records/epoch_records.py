@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import Any
 
 from airflow_samza.control.messages import ControlMessage, from_json, message_type, to_json
-from airflow_samza.errors import StageError, StageLost
+from airflow_samza.errors import StageLost
 from airflow_samza.records import durable, from_plain, understood
 from airflow_samza.runs.records.expectations import Checked, Rejection, Results, with_epoch
 from airflow_samza.runs.records.folders import (
@@ -310,12 +310,6 @@ def commit(
     Made once, of intent, manifests and the former commit alone, and adopted by everybody who comes later. ``seconds``
     is the time for which attempts have run the stage by now, where that is known.
     """
-    if [manifest.task for manifest in manifests] != list(intent.running):
-        raise StageError(
-            f"The stage {intent.stage} has {len(manifests)} manifests for {len(intent.running)} tasks.",
-            hint="This is a defect of airflow_samza; please report it with the run's folder.",
-            stage=intent.stage,
-        )
     if former is None and intent.epoch > 0:
         former = must_read(files, folder.commit(intent.epoch - 1), Commit)
     control = {

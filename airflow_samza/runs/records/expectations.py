@@ -21,31 +21,31 @@ _WORST = (PASSED, DEAD_LETTERS, DROPPED, WARNED, FAILED)
 
 
 @dataclass(frozen=True)
-class Declared:
-    """An expectation of the rows of a push, as its table declares it; ``sql`` is a condition."""
+class Expected:
+    """An expectation of a stream or a table, as it is declared."""
 
     expectation: str
     kind: str
     action: str
     columns: tuple[str, ...] = ()
     limits: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Declared(Expected):
+    """An expectation of the rows of a push, as its table declares it; ``sql`` is a condition."""
+
     sql: str = ""
 
 
 @dataclass(frozen=True)
-class Checked:
+class Checked(Expected):
     """The findings of one task about one expectation of a stream; all that judging it needs.
 
     ``rows`` were looked at, ``failed`` of them did not meet it (of expectations of each row). ``latest`` is the latest
-    time (ms since 1970), ``keys`` the path of the file of keys with ``keyed`` of them. ``action`` and ``limits`` are as
-    declared.
+    time (ms since 1970), ``keys`` the path of the file of keys with ``keyed`` of them.
     """
 
-    expectation: str
-    kind: str
-    action: str
-    columns: tuple[str, ...] = ()
-    limits: Mapping[str, float] = field(default_factory=dict)
     rows: int = 0
     failed: int = 0
     latest: int | None = None

@@ -27,13 +27,11 @@ CODE = "code"
 
 
 @dataclass(frozen=True)
-class InputResult:
-    """The messages that a stage read of one input; ``bytes`` of the columns that were read, in memory.
+class StreamResult:
+    """The messages of a stage in one input or output.
 
     ``unit`` says what ``messages`` counts where those are partial results of an aggregation. ``expectations`` are the
-    results of what the application expects. ``largest`` is the number of the partition with the most offsets for this
-    run, ``largest_offsets`` of all ``offsets``; None where offsets count no messages, or in a former
-    release.
+    results of what the application expects.
     """
 
     stream_id: str
@@ -45,31 +43,32 @@ class InputResult:
     bytes: int
     unit: str = "messages"
     expectations: tuple[ExpectationResult, ...] = ()
+
+
+@dataclass(frozen=True)
+class InputResult(StreamResult):
+    """The messages that a stage read of one input; ``bytes`` of the columns that were read, in memory.
+
+    ``largest`` is the number of the partition with the most offsets for this run, ``largest_offsets`` of all
+    ``offsets``; None where offsets count no messages, or in a former release.
+    """
+
     largest: int | None = None
     largest_offsets: int = 0
     offsets: int = 0
 
 
 @dataclass(frozen=True)
-class OutputResult:
+class OutputResult(StreamResult):
     """The messages that a stage wrote to one output. ``control`` counts copies: n tasks times m partitions (rule C2).
 
     ``bytes`` are those in the system, 0 where it does not report them. ``own`` marks an intermediate topic of the run;
-    ``facts`` are what the system told on publishing (paths, offsets); ``unit`` and ``expectations`` as of an input.
-    ``held``: it was not published with the stage's end, and waits for an approval.
+    ``facts`` are what the system told on publishing (paths, offsets). ``held``: it was not published with the stage's
+    end, and waits for an approval.
     """
 
-    stream_id: str
-    system: str
-    stream: str
-    partitions: int
-    messages: int
-    control: int
-    bytes: int
-    own: bool
+    own: bool = field(kw_only=True)
     facts: Mapping[str, Any] = field(default_factory=dict)
-    unit: str = "messages"
-    expectations: tuple[ExpectationResult, ...] = ()
     held: bool = False
 
     @property

@@ -184,8 +184,8 @@ class EpochTasks:
 
     epoch: int
     tasks: int
-    active: tuple[int, ...] | None
-    whole: bool
+    active: tuple[int, ...] | None = None
+    whole: bool = True
 
     @property
     def running(self) -> Sequence[int]:
@@ -224,7 +224,10 @@ def stage_status(files: Filesystem, handle: StageHandle) -> StageStatus:
 
 
 _TASKS_SEEN: dict[str, tuple[float, int, int]] = {}
-"""Last count of the tasks of stages: its time, all tasks, those done; by the stage's folder."""
+"""Last count of the tasks of stages at work: its time, all tasks, those done; by the stage's folder."""
+
+_MOST = 10_000
+"""Of stages that are remembered: a triggerer lives for months, and a stage may end where nobody looks."""
 
 
 def _going_on(files: Filesystem, handle: StageHandle) -> StageStatus | None:
@@ -234,43 +237,31 @@ def _going_on(files: Filesystem, handle: StageHandle) -> StageStatus | None:
     """
     folder = handle.folder
     runner = runner_of(files, handle, handle.attempt)
-    report = read_report(files, folder.attempt(handle.attempt, "status"), StatusRecord)
-    status = _with_report(StageStatus(QUEUED, handle.attempt), report)
+    status, where, now = _told(files, handle, handle.attempt, runner), files.location(folder.path), time.monotonic()
+    is_over = runner is None or status.is_final or not runner.was_heard(files)
+    if is_over:
+        _TASKS_SEEN.pop(where, None)
     if status.state == SUCCEEDED:  # its result stands, and says how many tasks there were
         result = KEPT.read(files, folder.result)
         if result is not None:
             tasks = parse_object(result, files.location(folder.result)).get("tasks", 0)
-            return replace(status, tasks=tasks, tasks_done=tasks, progress=None, log=runner.log if runner else "")
-    if runner is None or status.is_final or not runner.was_heard(files):
-        _TASKS_SEEN.pop(files.location(folder.path), None)
+            return replace(status, tasks=tasks, tasks_done=tasks, progress=None)
+    if is_over:
         return None
-    who, where, now = runner.who(files) or {}, files.location(folder.path), time.monotonic()
+    if where not in _TASKS_SEEN and len(_TASKS_SEEN) >= _MOST:
+        _TASKS_SEEN.clear()
     seen = _TASKS_SEEN.setdefault(where, (now, 0, 0))
     if now - seen[0] >= files.pace.most and status.state == RUNNING:
         seen = _TASKS_SEEN[where] = (now, *task_progress(files, folder))
-    return replace(
-        status,
-        runner=f"{who.get('host')}, process {who.get('pid')}",
-        log=runner.log,
-        tasks=seen[1],
-        tasks_done=seen[2],
-    )
+    return replace(status, tasks=seen[1], tasks_done=seen[2])
 
 
 def _whole_status(files: Filesystem, handle: StageHandle) -> StageStatus:
     folder = handle.folder
     attempt = newest_attempt(files, folder)
-    status = StageStatus(QUEUED, attempt)
     runner = runner_of(files, handle, attempt)
-    status = _with_report(
-        status, read_report(files, folder.attempt(attempt, "status"), StatusRecord) if attempt else None
-    )
-    if runner is not None:
-        who = runner.who(files) or {}
-        lender = f", warm runner {who['warm']}" if who.get("warm") else ""
-        status = replace(status, runner=f"{who.get('host')}, process {who.get('pid')}{lender}", log=runner.log)
     tasks, done = task_progress(files, folder)
-    status = replace(status, tasks=tasks, tasks_done=done)
+    status = replace(_told(files, handle, attempt, runner), tasks=tasks, tasks_done=done)
     if files.exists(folder.result):
         return replace(status, state=SUCCEEDED, error=None, progress=None)
     if status.state in (FAILED, CANCELLED):
@@ -278,6 +269,26 @@ def _whole_status(files: Filesystem, handle: StageHandle) -> StageStatus:
     if runner is None or not runner.is_alive(files):
         return as_lost(files, handle, status, runner)
     return _on_full_disk(files, status, runner) or status
+
+
+def _told(files: Filesystem, handle: StageHandle, attempt: int, runner: RunnerFolder | None) -> StageStatus:
+    """Return the status of an attempt as its runner has reported it, with who that is."""
+    status = StageStatus(QUEUED, attempt)
+    report = read_report(files, handle.folder.attempt(attempt, "status"), StatusRecord) if attempt else None
+    if report is not None and report.state:
+        status = replace(
+            status,
+            state=report.state,
+            error=report.error,
+            updated_at=report.at,
+            progress=report.progress,
+            ran=report.ran,
+        )
+    if runner is None:
+        return status
+    who = runner.who(files) or {}
+    lender = f", warm runner {who['warm']}" if who.get("warm") else ""
+    return replace(status, runner=f"{who.get('host')}, process {who.get('pid')}{lender}", log=runner.log)
 
 
 def _on_full_disk(files: Filesystem, status: StageStatus, runner: RunnerFolder | None) -> StageStatus | None:
@@ -307,15 +318,6 @@ def runner_of(files: Filesystem, handle: StageHandle, attempt: int) -> RunnerFol
     if request is None or request.runner is None:
         return None
     return RunnerFolder(handle.run, request.runner.key, request.runner.number)
-
-
-def _with_report(status: StageStatus, report: StatusRecord | None) -> StageStatus:
-    """Return the status with what the runner has reported."""
-    if report is None or not report.state:
-        return status
-    return replace(
-        status, state=report.state, error=report.error, updated_at=report.at, progress=report.progress, ran=report.ran
-    )
 
 
 def task_progress(files: Filesystem, folder: StageFolder) -> tuple[int, int]:

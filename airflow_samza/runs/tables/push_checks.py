@@ -5,8 +5,8 @@ The submission and the tasks of a push check by them, and its end.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -14,36 +14,27 @@ from airflow_samza.application.expectations import NOT_NULL, OF_ROWS, ROWS, UNIQ
 from airflow_samza.errors import PushError
 from airflow_samza.runs.expectations import Judgement, judged, rows_text
 from airflow_samza.runs.records.expectations import DROPPED, FAILED, PASSED, Checked, ExpectationResult, merged
-from airflow_samza.runs.tables.push_request import SHRINKS_AT_MOST, STAGE, PushManifest, PushRequest
+from airflow_samza.runs.tables.push_request import SHRINKS_AT_MOST, STAGE, PushCounts, PushRequest
 from airflow_samza.runs.tables.table_version import DELETED, FULL, TableVersion
 from airflow_samza.schema import DataType, Schema
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 
-@dataclass
-class PushTotals:
-    """Sums over all tasks of a push: staged rows and deletes, null keys, repeated keys (with examples), nulls.
-
-    ``checked`` is what each has found about the expectations of the table.
-    """
-
-    rows: int = 0
-    deletes: int = 0
-    bytes: int = 0
-    null_keys: int = 0
-    duplicates: int = 0
-    examples: list[Any] = field(default_factory=list)
-    nulls: dict[str, int] = field(default_factory=dict)
-    checked: list[Sequence[Checked]] = field(default_factory=list)
-
-    def add(self, manifest: PushManifest) -> None:
-        """Add what one task has counted."""
-        for name in ("rows", "deletes", "bytes", "null_keys", "duplicates"):
-            setattr(self, name, getattr(self, name) + getattr(manifest, name))
-        self.examples = [*self.examples, *manifest.examples][:3]
-        for column, count in manifest.nulls.items():
-            self.nulls[column] = self.nulls.get(column, 0) + count
-        self.checked.append(manifest.checked)
+def totals_of(request: PushRequest, tasks: Sequence[PushCounts]) -> PushCounts:
+    """Return what all tasks of a push have counted together."""
+    nulls: Counter[str] = Counter()
+    for task in tasks:
+        nulls.update(task.nulls)
+    return PushCounts(
+        rows=sum(task.rows for task in tasks),
+        deletes=sum(task.deletes for task in tasks),
+        bytes=sum(task.bytes for task in tasks),
+        null_keys=sum(task.null_keys for task in tasks),
+        duplicates=sum(task.duplicates for task in tasks),
+        examples=tuple(example for task in tasks for example in task.examples)[:3],
+        nulls=nulls,
+        checked=merged(request.expect, (task.checked for task in tasks)),
+    )
 
 
 def column_expressions(request: PushRequest, source: Sequence[str]) -> dict[str, str]:
@@ -154,7 +145,7 @@ def fits(actual: DataType, declared: DataType, *, loose: bool = False) -> bool:
 
 
 def check_rows(
-    files: Filesystem, request: PushRequest, schema: str, totals: PushTotals, current: TableVersion | None
+    files: Filesystem, request: PushRequest, schema: str, totals: PushCounts, current: TableVersion | None
 ) -> tuple[ExpectationResult, ...]:
     """Return the results of all checks of a push; ``schema`` is the table's (DDL).
 
@@ -180,7 +171,7 @@ def check_rows(
 
 
 def _expected(
-    files: Filesystem, request: PushRequest, totals: PushTotals, current: TableVersion | None
+    files: Filesystem, request: PushRequest, totals: PushCounts, current: TableVersion | None
 ) -> tuple[ExpectationResult, ...]:
     """Return the results of the expectations of the table; a push that does not meet one is rejected."""
     if not request.expect:
@@ -195,9 +186,8 @@ def _expected(
         whole=request.mode == FULL,
         until=datetime.fromisoformat(request.interval[1]).timestamp() if request.interval is not None else None,
     )
-    checked = merged(request.expect, totals.checked)
     found: list[ExpectationResult] = []
-    for each in checked:
+    for each in totals.checked:
         if each.kind == ROWS and request.mode != FULL:
             found += _of_changes(each, totals, current)
         else:
@@ -212,7 +202,7 @@ def _before(current: TableVersion | None) -> tuple[str, int] | None:
     return (f"version {current.number}", current.base_rows) if current is not None and current.base_rows else None
 
 
-def _of_changes(one: Checked, totals: PushTotals, current: TableVersion | None) -> list[ExpectationResult]:
+def _of_changes(one: Checked, totals: PushCounts, current: TableVersion | None) -> list[ExpectationResult]:
     """Return the result of ``rows(change=…)`` of an incremental push, whose changes are that part of the rows at most.
 
     How many rows the table then has is not known, so that nothing else of it is checked.
@@ -244,7 +234,7 @@ def _unmet(request: PushRequest, failed: Sequence[ExpectationResult]) -> PushErr
 
 
 def _own_results(
-    request: PushRequest, schema: str, totals: PushTotals, current: TableVersion | None
+    request: PushRequest, schema: str, totals: PushCounts, current: TableVersion | None
 ) -> Iterator[ExpectationResult]:
     """Yield the results of the checks that every push has, which it has passed."""
     columns, changed = Schema.of(schema).fields, totals.rows + totals.deletes
@@ -301,7 +291,7 @@ def check_keys(
         )
 
 
-def _check_counts(request: PushRequest, totals: PushTotals, current: TableVersion | None) -> None:
+def _check_counts(request: PushRequest, totals: PushCounts, current: TableVersion | None) -> None:
     changed = totals.rows + totals.deletes
     if changed < request.least_rows:
         raise PushError(

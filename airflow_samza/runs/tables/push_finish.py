@@ -28,12 +28,11 @@ from typing import Any
 
 from airflow_samza.errors import PushError, SamzaError
 from airflow_samza.runs.failpoints import reach
-from airflow_samza.runs.records.expectations import merged
 from airflow_samza.runs.records.folders import StageFolder, adopt, must_read, numbers, read, write_once
 from airflow_samza.runs.stages.run_ends import RunEnd
 from airflow_samza.runs.tables import versions
 from airflow_samza.runs.tables.lake_source import LakeSource
-from airflow_samza.runs.tables.push_checks import PushTotals, check_rows
+from airflow_samza.runs.tables.push_checks import check_rows, totals_of
 from airflow_samza.runs.tables.push_request import PushIntent, PushManifest, PushPublication, PushRequest, PushResult
 from airflow_samza.runs.tables.retention import expire_versions
 from airflow_samza.runs.tables.table_version import FULL, TableVersion, instant_text, now
@@ -93,7 +92,7 @@ def same_rows(files: Filesystem, request: PushRequest) -> TableVersion | None:
         return None
     if request.interval is not None and instant_text(request.interval[1]) < current.current_from:
         return None
-    check_rows(files, request, current.schema, _totals_of(published), current)
+    check_rows(files, request, current.schema, published, current)
     return current
 
 
@@ -114,23 +113,20 @@ def _decide(files: Filesystem, request: PushRequest) -> PushPublication:
             hint="Submit it first.",
             table=request.table,
         )
-    totals, staged = PushTotals(), {}
-    for task in range(intent.tasks):
-        manifest = must_read(files, request.handle.folder.manifest(epoch, task), PushManifest)
-        staged[task] = manifest.staged
-        totals.add(manifest)
+    folder = request.handle.folder
+    manifests = [must_read(files, folder.manifest(epoch, task), PushManifest) for task in range(intent.tasks)]
+    totals = totals_of(request, manifests)
     check_rows(files, request, intent.schema, totals, versions.newest(files, request.system, request.topic))
     decided = PushPublication(
-        request.digest,
-        "",
-        staged,
-        intent.schema,
-        totals.rows,
-        totals.deletes,
-        totals.bytes,
-        totals.null_keys,
-        totals.duplicates,
-        merged(request.expect, totals.checked),
+        digest=request.digest,
+        staged={task: manifest.staged for task, manifest in enumerate(manifests)},
+        schema=intent.schema,
+        rows=totals.rows,
+        deletes=totals.deletes,
+        bytes=totals.bytes,
+        null_keys=totals.null_keys,
+        duplicates=totals.duplicates,
+        checked=totals.checked,
     )
     return _add_publication(files, request, decided)
 
@@ -166,7 +162,7 @@ def _make_visible(
     current = versions.newest(files, request.system, request.topic)
     if request.mode != FULL and current is None:
         raise versions.needs_base(request.table, request.push_id)
-    checked = check_rows(files, request, publication.schema, _totals_of(publication), current)
+    checked = check_rows(files, request, publication.schema, publication, current)
     reach("push-before-publish")
     facts = _publish(system, request, publication)
     if request.mode != FULL and current is not None and facts["commit"] < current.read_commits:
@@ -205,17 +201,6 @@ def _make_visible(
     return versions.add(files, request.system, request.topic, version)
 
 
-def _totals_of(publication: PushPublication) -> PushTotals:
-    """Return what all tasks have counted together; what a push must not have is not among it."""
-    return PushTotals(
-        rows=publication.rows,
-        deletes=publication.deletes,
-        null_keys=publication.null_keys,
-        duplicates=publication.duplicates,
-        checked=[publication.checked],
-    )
-
-
 def _changes(base: TableVersion) -> int:
     """Return the rows and deletes on top of the full section that a reader of a version reads."""
     return base.changes if base.compacted is None else 0
@@ -240,7 +225,9 @@ def begin_staging(files: Filesystem, request: PushRequest, schema: Schema) -> in
     """Begin to read the source: what an earlier try staged is not mixed with what the source holds now."""
     folder = request.handle.folder
     epoch = newest_staging(files, folder)[0] + 1
-    write_once(files, folder.intent(epoch), PushIntent(epoch, request.partitions, request.digest, schema.ddl()))
+    write_once(
+        files, folder.intent(epoch), PushIntent(epoch, request.partitions, digest=request.digest, schema=schema.ddl())
+    )
     return epoch
 
 
@@ -251,7 +238,7 @@ def discard(files: Filesystem, system: System, request: PushRequest) -> None:
     if last is not None:
         if last.digest:
             # Of a newer generation: what was committed before makes room.
-            _publish(system, request, _add_publication(files, request, PushPublication("", "")))
+            _publish(system, request, _add_publication(files, request, PushPublication()))
     elif isinstance(system, DiscardsStaged):
         for epoch in numbers(files, folder.epochs):
             for name in files.list(folder.manifests(epoch)):

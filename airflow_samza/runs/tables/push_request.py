@@ -17,7 +17,7 @@ from airflow_samza.records import durable, plain
 from airflow_samza.runs.records.expectations import Checked, Declared
 from airflow_samza.runs.records.folders import missing_record, read
 from airflow_samza.runs.records.names import Generation, safe
-from airflow_samza.runs.stages.stage_state import StageHandle
+from airflow_samza.runs.stages.stage_state import EpochTasks, StageHandle
 from airflow_samza.runs.tables.compacting import COMPACT_AFTER
 from airflow_samza.runs.tables.folder import TableFolder
 from airflow_samza.runs.tables.lake_source import LAKES, LakeSource
@@ -261,63 +261,59 @@ def standing_request(files: Filesystem, handle: StageHandle) -> PushRequest:
 
 @durable("intent of a push")
 @dataclass(frozen=True)
-class PushIntent:
+class PushIntent(EpochTasks):
     """One try at reading the source; ``digest`` is that of the request, ``schema`` the table's (DDL).
 
-    ``active`` and ``whole`` are those of a stage's intent: all tasks run, in one epoch.
+    All tasks run, in one epoch.
     """
 
-    epoch: int
-    tasks: int
-    digest: str
-    schema: str
-    active: tuple[int, ...] | None = None
-    whole: bool = True
+    digest: str = field(kw_only=True)
+    schema: str = field(kw_only=True)
 
 
-@durable("manifest of a push", later={"checked": ()})
 @dataclass(frozen=True)
-class PushManifest:
-    """The rows that one task of a push found and staged.
+class PushCounts:
+    """The rows that one task of a push found, or all together.
 
-    ``staged`` is the system's description of them. ``null_keys`` and ``duplicates`` were left out (``examples`` are a
-    few such keys), ``nulls`` counts nulls by column that may not have any. ``checked`` is what was found about the
-    expectations of the table.
+    ``null_keys`` and ``duplicates`` were left out (``examples`` are a few such keys), ``nulls`` counts nulls by column
+    that may not have any. ``checked`` is what was found about the expectations of the table.
     """
 
-    rows: int
-    deletes: int
-    null_keys: int
-    duplicates: int
-    bytes: int
-    staged: Mapping[str, Any]
-    examples: tuple[Any, ...] = ()
-    nulls: Mapping[str, int] = field(default_factory=dict)
-    checked: tuple[Checked, ...] = ()
-
-
-@durable(
-    "publication of a push",
-    later={"schema": "", "rows": 0, "deletes": 0, "bytes": 0, "null_keys": 0, "duplicates": 0, "checked": ()},
-)
-@dataclass(frozen=True)
-class PushPublication:
-    """The decision what a push publishes, by task, and as which generation of its section of the topic.
-
-    An empty ``digest`` publishes nothing, in the place of what was published before. ``null_keys``, ``duplicates`` and
-    ``checked`` are as of all manifests together.
-    """
-
-    digest: str
-    generation: str
-    staged: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
-    schema: str = ""
     rows: int = 0
     deletes: int = 0
     bytes: int = 0
     null_keys: int = 0
     duplicates: int = 0
+    examples: tuple[Any, ...] = ()
+    nulls: Mapping[str, int] = field(default_factory=dict)
     checked: tuple[Checked, ...] = ()
+
+
+@durable("manifest of a push", later={"checked": ()})
+@dataclass(frozen=True)
+class PushManifest(PushCounts):
+    """The rows that one task of a push found and staged; ``staged`` is the system's description of them."""
+
+    staged: Mapping[str, Any] = field(default_factory=dict)
+
+
+@durable(
+    "publication of a push",
+    later={"schema": "", "rows": 0, "deletes": 0, "bytes": 0, "null_keys": 0, "duplicates": 0, "checked": ()},
+    beside=("examples", "nulls"),
+)
+@dataclass(frozen=True)
+class PushPublication(PushCounts):
+    """The decision what a push publishes, by task, and as which generation of its section of the topic.
+
+    An empty ``digest`` publishes nothing, in the place of what was published before. The counts are as of all manifests
+    together; what a push must not have is not among them.
+    """
+
+    digest: str = ""
+    generation: str = ""
+    staged: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
+    schema: str = ""
 
 
 @durable("result of a push", reports=True)

@@ -25,7 +25,7 @@ from typing import Any
 
 import psutil
 
-from airflow_samza.engine.engine_liveness import RETRY_HINT
+from airflow_samza.engine.heartbeat import RETRY_HINT
 from airflow_samza.errors import StageLost
 from airflow_samza.launch.java.container_limits import memory_rooms
 from airflow_samza.launch.own_scratch import leave_scratch

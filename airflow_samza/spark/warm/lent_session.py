@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 
-from airflow_samza.engine.engine_liveness import RETRY_HINT
+from airflow_samza.engine.heartbeat import RETRY_HINT
 from airflow_samza.errors import SamzaError, StageLost
 from airflow_samza.launch.programs import variables_set
 from airflow_samza.launch.warm.messages import LEND, receive, send

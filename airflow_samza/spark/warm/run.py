@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from airflow_samza.engine.engine_liveness import RETRY_HINT
+from airflow_samza.engine.heartbeat import RETRY_HINT
 from airflow_samza.errors import SamzaError, StageFailed, StageLost
 from airflow_samza.launch.java.installed_java import why_spark_does_not_start
 from airflow_samza.launch.log_lines import details_in

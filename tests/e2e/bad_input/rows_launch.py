@@ -16,8 +16,7 @@ import psutil
 
 from airflow_samza.cli.environment import find_environment
 from airflow_samza.cli.warm_commands import end_runners
-from airflow_samza.engine.engine_liveness import silent
-from airflow_samza.engine.heartbeat import RunnerHeartbeat
+from airflow_samza.engine.heartbeat import RunnerHeartbeat, silent
 from airflow_samza.engine.runner_records import RunnerRecords
 from airflow_samza.launch import spark_versions
 from airflow_samza.launch.java import installed_java

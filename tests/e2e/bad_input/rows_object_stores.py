@@ -6,9 +6,9 @@ import os
 from importlib import import_module
 
 from airflow_samza.launch.runtime import SparkRuntime
-from airflow_samza.prepare.bound_systems import check_root
 from airflow_samza.systems.filesystems import opening
 from airflow_samza.systems.filesystems.object_store.filesystem import ObjectStoreFilesystem, open_object_store
+from airflow_samza.systems.filesystems.object_store.probe import check_store
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.filesystems.root_access import NO_ACCESS, RootAccess, give_access
 from tests.e2e.bad_input.page import row
@@ -30,7 +30,7 @@ def rejected(fault: str, *, conditional: bool = False) -> str:
     """Error of the check of a root where a store gives this answer (to conditional requests only)."""
     with FaultyStore("http://127.0.0.1:1") as store:
         store.fault = (lambda asked: fault if asked.conditional else "denied") if conditional else at(fault)
-        return raised(lambda: check_root(opened(store))).replace(store.endpoint, "https://store.example.com")
+        return raised(lambda: check_store(opened(store))).replace(store.endpoint, "https://store.example.com")
 
 
 @row("stores", "A URL of a root that holds credentials", OPENED)

@@ -19,8 +19,8 @@ from airflow_samza.runs.stages.stage_runners import StageRequest
 from airflow_samza.runs.tables import versions
 from airflow_samza.runs.tables.push_checks import check_columns
 from airflow_samza.runs.tables.push_request import request_path
-from airflow_samza.runs.tables.rollback import rollback
 from airflow_samza.runs.tables.table_version import DELETED
+from airflow_samza.runs.tables.versions import rollback
 from airflow_samza.schema import Schema
 from airflow_samza.spark.push_job import failures_of_source, read_source
 from airflow_samza.systems.delta.system import DeltaSystem

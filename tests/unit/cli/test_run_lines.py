@@ -23,7 +23,7 @@ from airflow_samza.runs.stages.stage_state import FAILED, QUEUED, RUNNING, SUCCE
 from tests.support.terminal import CODES, terminal
 
 READ = InputResult("page-views", "log", "page-views", 4, 200, 2, 800)
-SENT = OutputResult("by-member", "log", "by-member", 4, 180, 4, 700, True)
+SENT = OutputResult("by-member", "log", "by-member", 4, 180, 4, 700, own=True)
 RESULT = StageResult("views", "one", "page-views", "1.1", 4, 4.0, 2.0, (READ,), (SENT,))
 REPORT = ProgressReport("page-views", "1.1", RUNNING, 0.0, tasks=4, overall=Rate(1234.0, 10.0, 5.0))
 

@@ -67,7 +67,7 @@ def finish_first_stage(root: Path, run: RunPlan) -> None:
         write_once(files, folder.manifest(0, manifest.task), manifest)
     commit(files, folder, intent, manifests)
     read = InputResult("page-views", "log", "page-views", 2, 200, 2, 800)
-    sent = OutputResult("by-member", "log", "by-member", 2, 180, 4, 700, True)
+    sent = OutputResult("by-member", "log", "by-member", 2, 180, 4, 700, own=True)
     write_once(
         files, folder.result, StageResult("views", run.run_id, "page-views", "1.1", 2, 4.0, 2.0, (read,), (sent,))
     )

@@ -10,9 +10,14 @@ from typing import Any
 
 import pytest
 
-from airflow_samza.engine import engine_liveness, heartbeat
-from airflow_samza.engine.engine_liveness import BUSY_AFTER_SECONDS, SILENT_AFTER_SECONDS, EngineLiveness, silent
-from airflow_samza.engine.heartbeat import RunnerHeartbeat
+from airflow_samza.engine import heartbeat
+from airflow_samza.engine.heartbeat import (
+    BUSY_AFTER_SECONDS,
+    SILENT_AFTER_SECONDS,
+    EngineLiveness,
+    RunnerHeartbeat,
+    silent,
+)
 from airflow_samza.engine.runner_records import RunnerRecords
 from airflow_samza.errors import StorageFull
 from airflow_samza.runs.records.folders import RunFolder, must_read, read, write_once
@@ -105,9 +110,8 @@ class Ground:
 @pytest.fixture
 def ground(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ground:
     clock = Clock()
-    for module in (heartbeat, engine_liveness):
-        monkeypatch.setattr(module, "time", clock)
-        monkeypatch.setattr(module, "threading", SimpleNamespace(Thread=NoThread, Lock=threading.Lock))
+    monkeypatch.setattr(heartbeat, "time", clock)
+    monkeypatch.setattr(heartbeat, "threading", SimpleNamespace(Thread=NoThread, Lock=threading.Lock))
     return Ground(tmp_path, clock)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from airflow_samza.engine.positions import TaskPosition
+from airflow_samza.engine.available_inputs import TaskPosition
 from airflow_samza.engine.producers import Producers
 from airflow_samza.engine.stage_context import StageContext
 from airflow_samza.engine.stage_loop import StageLoop

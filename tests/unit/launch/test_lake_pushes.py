@@ -20,8 +20,8 @@ from airflow_samza.runs.stages.stage_state import FAILED, StageHandle, StatusRec
 from airflow_samza.runs.tables.folder import TableFolder
 from airflow_samza.runs.tables.push_finish import finish_push
 from airflow_samza.runs.tables.push_request import PushRequest, request_path
-from airflow_samza.runs.tables.rollback import rollback
 from airflow_samza.runs.tables.table_version import TableVersion, describe_push
+from airflow_samza.runs.tables.versions import rollback
 from airflow_samza.systems.system import SystemBinding
 from tests.support.pushed_lakes import COLUMNS, LAKES, Lake
 from tests.support.pushes import Pushes

@@ -148,7 +148,11 @@ def a_result(handle: StageHandle, *, files: int = 1, output: str | None = None) 
         seconds=1.25,
         task_seconds=2.0,
         inputs=(InputResult(handle.stage_id, "data", "in", 2, 100, 4, 2048),),
-        outputs=(OutputResult(output or f"out-{handle.stage_id}", "warehouse", "out", 2, 90, 4, 1024, False, facts),),
+        outputs=(
+            OutputResult(
+                output or f"out-{handle.stage_id}", "warehouse", "out", 2, 90, 4, 1024, own=False, facts=facts
+            ),
+        ),
     )
 
 

@@ -17,7 +17,6 @@ ADDS_UP = {
     "_Held",
     "_Seen",
     "_Written",
-    "PushTotals",
     "SweptRoot",
     "SweptRuns",
     "SweptTable",

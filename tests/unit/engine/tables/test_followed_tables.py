@@ -17,8 +17,8 @@ from airflow_samza.engine.stage_context import StageContext
 from airflow_samza.engine.stage_setup import StageSetup
 from airflow_samza.engine.tables import followed_tables
 from airflow_samza.runs.progress.progress import describe_progress
+from airflow_samza.runs.progress.sensed_runs import Freshness, freshness
 from airflow_samza.runs.progress.stage_progress import heads_of, stage_progress
-from airflow_samza.runs.progress.table_readers import Freshness, freshness
 from airflow_samza.runs.records.epoch_records import InputIntent, newest_intent
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import CONTINUOUS, RunPlan

@@ -26,8 +26,8 @@ from airflow_samza.runs.tables.compacting import LEAST_CHANGES, is_due
 from airflow_samza.runs.tables.folder import TableFolder
 from airflow_samza.runs.tables.push_request import PushRequest
 from airflow_samza.runs.tables.retention import expire_versions
-from airflow_samza.runs.tables.rollback import rollback
 from airflow_samza.runs.tables.table_version import Compaction, Compactions, TableVersion, holds_all, sections_since
+from airflow_samza.runs.tables.versions import rollback
 from airflow_samza.systems.log.maintenance import sweep
 from airflow_samza.systems.system import MessageRun, OffsetRange, SystemBinding, SystemStreamPartition
 from tests.support.budgets import extended_but

@@ -15,7 +15,7 @@ import pytest
 from airflow_samza.engine.tables import warm_tables
 from airflow_samza.errors import StoreError
 from airflow_samza.runs.records.run_plan import RunPlan
-from airflow_samza.runs.tables.rollback import rollback
+from airflow_samza.runs.tables.versions import rollback
 from airflow_samza.schema import Schema
 from airflow_samza.storage import host_files
 from airflow_samza.storage.local_store import LocalStores

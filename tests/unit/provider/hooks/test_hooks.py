@@ -24,6 +24,7 @@ from airflow_samza.provider.hooks.samza import SamzaHook
 from airflow_samza.provider.operators.planning import SamzaPlanOperator
 from demo.store_servers import BUCKET, S3Server
 from tests.support.changing_modules import ChangingModules
+from tests.support.faulty_store import FaultyStore
 from tests.support.second_environment import make_environment
 
 
@@ -147,6 +148,17 @@ def test_the_button_in_the_form_asks_the_bucket_with_the_connection_that_opens_i
         assert ("there is no bucket 'no-such-bucket'" in told) is not works
         assert "hush" not in told
         assert SamzaHook().place_of_root == {"root": s3.url("hooks", bucket), "conn_id": "samza_default"}
+
+
+def test_the_button_in_the_form_asks_the_bucket_each_time(connections: Any, s3: S3Server) -> None:
+    with FaultyStore(s3.endpoint) as store:
+        add(connections, "store", "aws", endpoint_url=store.endpoint, aws_access_key_id="key", aws_secret_access_key="-")
+        add(connections, "samza_default", "samza", root=s3.url("each-time"), root_conn_id="store")
+        assert SamzaHook().test_connection()[0]
+        store.fault = lambda asked: "denied" if asked.method == "PUT" else None
+        working, told = SamzaHook().test_connection()
+    assert not working
+    assert "create objects" in told
 
 
 @pytest.mark.parametrize(("mode", "rejected"), [("client", True), ("cluster", False)])

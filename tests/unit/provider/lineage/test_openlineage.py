@@ -71,7 +71,7 @@ def results_of(run: RunPlan) -> list[StageResult]:
     for stage in run.plan.stages:
         handle = StageHandle(run.application, run.run_id, stage.stage_id, Generation(1, 1), 1)
         outputs = tuple(
-            OutputResult(name, "x", name, 2, 7, 0, 70, run.is_own(name), {"files": ["a", "b"]})
+            OutputResult(name, "x", name, 2, 7, 0, 70, own=run.is_own(name), facts={"files": ["a", "b"]})
             for name in stage.outputs
         )
         inputs = tuple(InputResult(name, "x", name, 2, 9, 0, 90) for name in stage.inputs)

@@ -49,7 +49,7 @@ def place(name: str) -> DatasetName:
 
 
 def output(stream: str, rows: int = 5, files: Sequence[str] = ("a", "b")) -> OutputResult:
-    return OutputResult(stream, "warehouse", stream, 2, rows, 0, rows * 10, False, {"files": list(files)})
+    return OutputResult(stream, "warehouse", stream, 2, rows, 0, rows * 10, own=False, facts={"files": list(files)})
 
 
 def events_of(

@@ -18,7 +18,7 @@ from airflow_samza.provider.page.routes import data
 from airflow_samza.runs.records.data_interval import DataInterval
 from airflow_samza.runs.records.expectations import Checked, Declared
 from airflow_samza.runs.tables.retention import expire_versions
-from airflow_samza.runs.tables.rollback import rollback
+from airflow_samza.runs.tables.versions import rollback
 from airflow_samza.systems.system import StreamSpec
 from tests.support.page_here import DAG, DAG_RUN, Page, make_page
 from tests.support.pushes import TOPIC, Pushes

@@ -24,7 +24,7 @@ from airflow_samza.runs.progress.run_list import (
     origin_of,
     run_state,
 )
-from airflow_samza.runs.progress.stream_ends import StreamEnd, StreamQuery, stream_end
+from airflow_samza.runs.progress.sensed_runs import StreamEnd, StreamQuery, stream_end
 from airflow_samza.runs.records.data_interval import DataInterval
 from airflow_samza.runs.records.epoch_records import Intent
 from airflow_samza.runs.records.folders import RunFolder, replace, write_once

@@ -26,7 +26,7 @@ from airflow_samza.runs.records.totals import Totals
 from airflow_samza.runs.stages.stage_state import StatusRecord
 
 READ = InputResult("lines", "lake", "lines", 2, 1_500, 4, 33_191)
-SENT = OutputResult("by-word", "log", "by-word", 2, 12, 8, 15_592, True, {}, "partial results")
+SENT = OutputResult("by-word", "log", "by-word", 2, 12, 8, 15_592, "partial results", own=True)
 
 
 def result(stage_id: str = "lines", *ran: Span, **facts: Any) -> StageResult:

@@ -164,3 +164,30 @@ def test_a_stage_that_has_succeeded_has_the_tasks_of_its_result(charged: Ground)
     found = charged.status()
     assert (found.state, found.tasks, found.tasks_done, found.progress) == (SUCCEEDED, 3, 3, None)
     assert found.log == charged.runner.log
+
+
+def test_a_stage_that_has_ended_is_not_remembered(charged: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: dict[str, tuple[float, int, int]] = {}
+    monkeypatch.setattr(stage_state, "_TASKS_SEEN", seen)
+    charged.tell(RUNNING)
+    charged.status()
+    assert list(seen) == [charged.files.location(charged.handle.folder.path)]
+    charged.tell(SUCCEEDED)
+    charged.files.put(charged.handle.folder.result, b'{"tasks": 3}')
+    charged.status()
+    assert not seen
+
+
+def test_no_more_stages_are_remembered_than_a_number(charged: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = {"a stage at which nobody looks any more": (1.0, 4, 2)}
+    monkeypatch.setattr(stage_state, "_TASKS_SEEN", seen)
+    monkeypatch.setattr(stage_state, "_MOST", 1)
+    charged.tell(RUNNING)
+    charged.status()
+    assert list(seen) == [charged.files.location(charged.handle.folder.path)]
+
+
+def test_a_stage_at_work_names_the_warm_runner_that_lends_its_java(tmp_path: Path) -> None:
+    ground = Ground(tmp_path, charged=True, claim=dataclasses.replace(HERE, warm="key, run 3"))
+    ground.tell(RUNNING)
+    assert ground.status().runner == f"{HERE.host}, process {HERE.pid}, warm runner key, run 3"

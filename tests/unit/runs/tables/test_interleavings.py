@@ -20,9 +20,8 @@ from airflow_samza.runs.tables import retention as table_retention, versions as 
 from airflow_samza.runs.tables.compacting import CompactionPart, compact, staged_path
 from airflow_samza.runs.tables.folder import TableFolder
 from airflow_samza.runs.tables.retention import GIVEN_UP, expire_versions
-from airflow_samza.runs.tables.rollback import rollback
 from airflow_samza.runs.tables.table_version import FULL, INCREMENTAL, ROLLBACK, TableVersion, now
-from airflow_samza.runs.tables.versions import pin
+from airflow_samza.runs.tables.versions import pin, rollback
 from airflow_samza.systems.system import Publication, StreamSpec
 from tests.support import interleavings
 from tests.support.budgets import extended_but, nightly_but

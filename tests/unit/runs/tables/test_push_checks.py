@@ -6,9 +6,11 @@ import pytest
 
 from airflow_samza.errors import SourceUnavailable
 from airflow_samza.runs.tables.lake_source import LakeSource
-from airflow_samza.runs.tables.push_checks import PushTotals, fits
-from airflow_samza.runs.tables.push_request import PushManifest
+from airflow_samza.runs.tables.push_checks import fits, totals_of
+from airflow_samza.runs.tables.push_request import PushManifest, PushRequest
 from airflow_samza.schema import parse_type
+
+REQUEST = PushRequest("app", "m:app", "profiles", "monday", "log", "profiles-push", 2, ("id",), {"path": "in"})
 
 FIT = [
     ("int", "int"),
@@ -75,13 +77,14 @@ def test_in_formats_without_types_texts_and_numbers_may_become_others(actual: st
 
 
 def test_the_counts_of_tasks_add_up_and_three_examples_are_kept() -> None:
-    totals = PushTotals()
+    tasks = []
     for task in range(2):
         counts = {"rows": 5, "deletes": 1, "bytes": 70, "null_keys": 2, "duplicates": 3}
-        examples, nulls = [[task, 0], [task, 1]], {"tier": 1, f"only-{task}": 4}
-        totals.add(PushManifest(**counts, staged={}, examples=examples, nulls=nulls))  # type: ignore[arg-type]
+        examples, nulls = ([task, 0], [task, 1]), {"tier": 1, f"only-{task}": 4}
+        tasks.append(PushManifest(**counts, examples=examples, nulls=nulls))  # type: ignore[arg-type]
+    totals = totals_of(REQUEST, tasks)
     assert (totals.rows, totals.deletes, totals.bytes, totals.null_keys, totals.duplicates) == (10, 2, 140, 4, 6)
-    assert totals.examples == [[0, 0], [0, 1], [1, 0]]
+    assert totals.examples == ([0, 0], [0, 1], [1, 0])
     assert totals.nulls == {"tier": 2, "only-0": 4, "only-1": 4}
 
 

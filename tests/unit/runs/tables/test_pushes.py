@@ -15,7 +15,7 @@ from airflow_samza.runs.tables import versions
 from airflow_samza.runs.tables.push_checks import check_columns
 from airflow_samza.runs.tables.push_request import request_path, standing_request
 from airflow_samza.runs.tables.retention import GIVEN_UP, expire_versions
-from airflow_samza.runs.tables.rollback import rollback
+from airflow_samza.runs.tables.versions import rollback
 from airflow_samza.schema import Schema
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.log.maintenance import sweep

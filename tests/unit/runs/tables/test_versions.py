@@ -11,8 +11,8 @@ import pytest
 from airflow_samza.errors import ConcurrentPush, NoSuchVersion, PushError
 from airflow_samza.records import decode, encode
 from airflow_samza.runs.tables import versions as tables
-from airflow_samza.runs.tables.rollback import rollback
 from airflow_samza.runs.tables.table_version import FULL, INCREMENTAL, TableVersion
+from airflow_samza.runs.tables.versions import rollback
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.local import LocalFilesystem
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from airflow_samza.runs.progress.table_readers import Readers
+from airflow_samza.runs.progress.sensed_runs import Readers
 from airflow_samza.runs.tables import versions as tables
-from airflow_samza.runs.tables.rollback import rollback
+from airflow_samza.runs.tables.versions import rollback
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from tests.unit.runs.tables.test_versions import PLACE, files, pushed  # noqa: F401
 
