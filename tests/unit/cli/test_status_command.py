@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +15,7 @@ from typer.testing import CliRunner
 from airflow_samza import stream_application
 from airflow_samza.cli.app import app
 from airflow_samza.cli.status_command import watched
+from airflow_samza.errors import StorageUnavailable
 from airflow_samza.launch.warm import places
 from airflow_samza.planner.planner import ExecutionPlanner
 from airflow_samza.private_folder import private_folder
@@ -26,6 +28,7 @@ from airflow_samza.runs.records.stage_result import InputResult, OutputResult, S
 from airflow_samza.runs.stages.run_ends import RunEnd
 from airflow_samza.runs.stages.stage_runners import Claim, RunnerFolder
 from airflow_samza.systems.filesystems.local import LocalFilesystem
+from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import StreamSpec
 
 
@@ -134,6 +137,28 @@ def test_two_runs_of_one_name_ask_for_the_application(root: Path) -> None:
     done = ask(root, "older")
     assert done.exit_code == 2
     assert "one of clicks, views" in done.stderr
+
+
+def test_a_system_that_does_not_answer_hides_its_lag_alone(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def silent(self: LogSystem, streams: Sequence[StreamSpec]) -> Any:
+        asked.extend(stream.name for stream in streams)
+        raise StorageUnavailable("The brokers are away.")
+
+    for stage, reads in (("page-views", "page-views"), ("by-member", "by-member")):
+        folder = RunFolder("views", "older").stage(stage, Generation(1, 1))
+        intent = Intent(stage, "1.1", 0, 2, {reads: InputIntent(reads, {"offsets": [(0, 4), (0, 5)]})}, {}, whole=False)
+        write_once(LocalFilesystem(root), folder.intent(0), intent)
+    monkeypatch.setattr(LogSystem, "metadata", silent)
+    sentence = "The lag behind streams of the system 'log' is not known at present: The brokers are away."
+    shown = ask(root, "views", "older")
+    assert (shown.exit_code, asked) == (0, ["by-member"])
+    assert "  by-member  2 partitions, end-of-stream 0 of 4" in shown.stdout
+    assert shown.stdout.count(sentence) == 1
+    for_programs = ask(root, "views", "older", "--json")
+    assert [stage["lag"] for stage in json.loads(for_programs.stdout)["stages"]][1:] == [None]
+    assert f"Note: {sentence}" in for_programs.stderr
 
 
 def test_watching_ends_with_the_run() -> None:
