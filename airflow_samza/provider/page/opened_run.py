@@ -174,7 +174,7 @@ def records_missing(note: PlanNote) -> NotFound:
 
 def open_planned(records: Records, dag_id: DagId, run_id: RunId, plan_task: PlanTask, map_index: MapIndex) -> OpenedRun:
     """Return the run that an address names."""
-    plans = {(planned.task_id, planned.map_index): planned for planned in records.planned(dag_id, run_id)}
+    plans = {(planned.task_id, planned.map_index): planned for planned in records.notes(PlanNote, dag_id, run_id)}
     if (plan_task, map_index) not in plans:
         raise not_planned(records, dag_id, run_id, plan_task)
     return OpenedRun(plans[plan_task, map_index])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -66,11 +66,11 @@ def events_of(
     }
     result = StageResult("app", "run-1", "s", generation, 2, 1.0, 1.0, (), tuple(written))
     events = OutletEventAccessors()
-    announce(events, declared, run, [result], hook or bound_by(), names, slice_ or Slice())
+    announce(events, declared, run, [result], hook or bound_by({}), names, slice_ or Slice())
     return events
 
 
-def bound_by(files: LocalFilesystem | None = None, **systems: str) -> Any:
+def bound_by(systems: Mapping[str, str], files: LocalFilesystem | None = None) -> Any:
     """Return a hook with the connections of systems."""
     return SimpleNamespace(files=files, conn_id="samza_default", systems=systems)
 
@@ -105,7 +105,7 @@ def test_the_event_of_an_output_says_how_its_expectations_came_out() -> None:
 @pytest.mark.parametrize("systems", [{}, {"warehouse": "samza_eu"}])
 def test_a_stream_of_the_same_id_under_another_connection_is_none_of_this_run(systems: dict[str, str]) -> None:
     own, users = shared_stream("out", systems.get("warehouse")), shared_stream("out", "samza_us")
-    events = events_of([output("out")], [own, users], hook=bound_by(**systems))
+    events = events_of([output("out")], [own, users], hook=bound_by(systems))
     assert (events[own].extra["stream"], events[users].extra) == ("out", {})
 
 
@@ -113,7 +113,7 @@ def test_an_asset_that_airflow_does_not_know_is_announced_in_turn(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(airflow_versions, "knows_asset", lambda uri: False)
-    alias, hook = output_alias("warehouse", "out"), bound_by(LocalFilesystem(tmp_path))
+    alias, hook = output_alias("warehouse", "out"), bound_by({}, LocalFilesystem(tmp_path))
     assert len(events_of([output("out")], [alias], hook=hook)[alias].asset_alias_events) == 1
     (turn,) = tmp_path.glob("assets/*/*.json")
     assert json.loads(turn.read_text())["by"] == "run-1"
@@ -122,7 +122,7 @@ def test_an_asset_that_airflow_does_not_know_is_announced_in_turn(
 def test_an_output_is_announced_where_turns_cannot_be_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(airflow_versions, "knows_asset", lambda uri: False)
     (tmp_path / "assets").write_text("a file in the place of the folder")
-    alias, hook = output_alias("warehouse", "out"), bound_by(LocalFilesystem(tmp_path))
+    alias, hook = output_alias("warehouse", "out"), bound_by({}, LocalFilesystem(tmp_path))
     assert len(events_of([output("out")], [alias], hook=hook)[alias].asset_alias_events) == 1
 
 
@@ -162,7 +162,7 @@ def test_a_process_without_a_supervisor_asks_for_no_asset() -> None:
 def test_a_task_that_is_executed_by_hand_announces_nothing() -> None:
     run: Any = SimpleNamespace(application="app", run_id="run-1", is_own=lambda _: False)
     result = StageResult("app", "run-1", "s", "1.1", 2, 1.0, 1.0, (), (output("out"),))
-    hook = bound_by()
+    hook = bound_by({})
     announce(None, [alias_of_all("warehouse", "app")], run, [result], hook, {"out": place("out")})
 
 
