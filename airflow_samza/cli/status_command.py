@@ -16,7 +16,7 @@ from airflow_samza.errors import SamzaError, UnknownName
 from airflow_samza.planner.titles import stage_names, stage_titles
 from airflow_samza.prepare.bound_systems import bind_systems, run_bindings
 from airflow_samza.runs.held_outputs import HeldOutput, held_outputs
-from airflow_samza.runs.progress.progress import NOT_STARTED, ProgressReport, describe_progress
+from airflow_samza.runs.progress.progress import ProgressReport, describe_progress
 from airflow_samza.runs.progress.run_costs import run_requests, table_facts
 from airflow_samza.runs.progress.run_list import (
     RUNNING,
@@ -241,12 +241,11 @@ def _error_lines(error: SamzaError, next_step: str) -> Iterator[str]:
 def watched(
     status: RunStatus, seconds: float, pause: Callable[[float], None] = time.sleep
 ) -> Iterator[list[ProgressReport]]:
-    """Yield the reports again and again, until every stage has ended."""
+    """Yield the reports again and again, until the run is over, or every stage has ended."""
     while True:
+        is_over = status.state != RUNNING
         reports = status.reports()
         yield reports
-        if all(report.state in FINAL for report in reports) and not any(
-            report.state == NOT_STARTED for report in reports
-        ):
+        if is_over or all(report.state in FINAL for report in reports):
             return
         pause(seconds)

@@ -163,10 +163,16 @@ def test_a_system_that_does_not_answer_hides_its_lag_alone(root: Path, monkeypat
 
 def test_watching_ends_with_the_run() -> None:
     states = iter(["not started", "running", "succeeded"])
-    status: Any = SimpleNamespace(reports=lambda: [ProgressReport("a", "1.1", next(states), 0.0)])
+    status: Any = SimpleNamespace(state="running", reports=lambda: [ProgressReport("a", "1.1", next(states), 0.0)])
     pauses: list[float] = []
     assert [found[0].state for found in watched(status, 2.0, pauses.append)] == ["not started", "running", "succeeded"]
     assert pauses == [2.0, 2.0]
+
+
+def test_watching_ends_with_a_run_that_has_failed_before_its_last_stage_began(root: Path) -> None:
+    write_once(LocalFilesystem(root), RunFolder("views", "newer").closed, RunEnd(False, 300.0))
+    shown = ask(root, "views", "newer", "--watch", "0.01")
+    assert (shown.exit_code, shown.stdout.count("Stage by-member (write-out): not started")) == (0, 1)
 
 
 def test_a_status_names_the_warm_runner_that_has_served_the_run_and_what_became_of_it(
