@@ -104,7 +104,17 @@ def test_a_note_is_read_as_airflow_or_a_backend_of_xcoms_keeps_it(
     assert found == ["plain", "text", "fetched", "fetched"]
 
 
-@pytest.mark.parametrize("value", ["s3://xcoms/gone", {"application": "visits"}, None, [1], "7"])
+@pytest.mark.parametrize(
+    "value",
+    [
+        "s3://xcoms/gone",
+        {"application": "visits"},
+        {**note().to_dict(), "interval": ["yesterday", "2026-01-02T00:00:00+00:00"]},
+        None,
+        [1],
+        "7",
+    ],
+)
 def test_what_is_no_note_of_a_plan_is_left_out(database: Database, value: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(XCom, "deserialize_value", {}.__getitem__)
     database.run("one")
