@@ -19,6 +19,7 @@ from airflow_samza.runs.held_outputs import HeldOutput, held_outputs
 from airflow_samza.runs.progress.progress import ProgressReport, describe_progress
 from airflow_samza.runs.progress.run_costs import run_requests, table_facts
 from airflow_samza.runs.progress.run_list import (
+    PLAN_FAILED,
     RUNNING,
     NotPlanned,
     RunEntry,
@@ -39,9 +40,6 @@ from airflow_samza.systems.capabilities import WaitsForServers
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.object_store.requests import described
 from airflow_samza.systems.system import System
-
-PLAN_FAILED = "plan failed"
-"""The state of a run that has no plan."""
 
 ANSWER_SECONDS = 10.0
 """Seconds that a system has to answer a question about heads."""

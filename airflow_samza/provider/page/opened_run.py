@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import copy_context
 from functools import cached_property, partial
 from typing import Annotated, TypeVar
@@ -145,18 +145,14 @@ class OpenedRun:
                     why = f"Heads of inputs in {name!r} are not asked for: {error.sentence}"
         return systems, why
 
-    @contextmanager
-    def opening(self) -> Iterator[None]:
+    def opening(self) -> AbstractContextManager[None]:
         """Open the root, in the body, with the connection's own access."""
-        with access_within(self.hook.root, self.hook.access):
-            yield
+        return access_within(self.hook.root, self.hook.access)
 
-    @contextmanager
-    def asking(self, system: str) -> Iterator[None]:
+    def asking(self, system: str) -> AbstractContextManager[None]:
         """Ask a system in the body, unless its servers have just been away."""
         whose = self.note.systems.get(system, self.note.application)
-        with AWAY.noticed(f"{self.note.conn_id} {whose} {system}", StorageUnavailable):
-            yield
+        return AWAY.noticed(f"{self.note.conn_id} {whose} {system}", StorageUnavailable)
 
     def task_of(self, stage_id: str) -> str:
         """Return the task that runs a stage; empty where the plan's task does not know."""

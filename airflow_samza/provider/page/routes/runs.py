@@ -26,12 +26,12 @@ from airflow_samza.provider.page.rights import (
     RunId,
 )
 from airflow_samza.provider.xcoms import PlanFailure, PlanNote
-from airflow_samza.runs.progress.run_list import run_state
+from airflow_samza.runs.progress.run_list import PLAN_FAILED, run_state
 from airflow_samza.secrecy import without_passwords
 
 router = APIRouter(tags=["runs"])
 
-GONE, UNKNOWN, PLAN_FAILED = "gone", "unknown", "plan failed"
+GONE, UNKNOWN = "gone", "unknown"
 
 
 class Root(Answer):
