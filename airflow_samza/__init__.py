@@ -77,6 +77,7 @@ if TYPE_CHECKING:
     )
     from airflow_samza.errors import SamzaError as SamzaError
     from airflow_samza.planner.planner import ExecutionPlanner as ExecutionPlanner, plan_shape as plan_shape
+    from airflow_samza.provider.dag import SamzaDag as SamzaDag
     from airflow_samza.provider.hooks.samza import SamzaHook as SamzaHook
     from airflow_samza.provider.operators.drain import (
         SamzaDrainOperator as SamzaDrainOperator,
@@ -93,7 +94,7 @@ if TYPE_CHECKING:
         SamzaTableFreshnessSensor as SamzaTableFreshnessSensor,
         TableFreshnessSensor as TableFreshnessSensor,
     )
-    from airflow_samza.provider.task_group import SamzaDag as SamzaDag, SamzaTaskGroup as SamzaTaskGroup
+    from airflow_samza.provider.task_group import SamzaTaskGroup as SamzaTaskGroup
     from airflow_samza.row import Row as Row
     from airflow_samza.schema import Schema as Schema
     from airflow_samza.testing import TestDriver as TestDriver
@@ -142,6 +143,7 @@ _HOMES = {
     ),
     "errors": ("SamzaError",),
     "planner.planner": ("ExecutionPlanner", "plan_shape"),
+    "provider.dag": ("SamzaDag",),
     "provider.hooks.samza": ("SamzaHook",),
     "provider.operators.drain": ("SamzaDrainOperator", "SamzaStopOperator"),
     "provider.operators.stream": ("SamzaStreamOperator",),
@@ -152,7 +154,7 @@ _HOMES = {
         "TableRollbackOperator",
     ),
     "provider.sensors.table_freshness": ("SamzaTableFreshnessSensor", "TableFreshnessSensor"),
-    "provider.task_group": ("SamzaDag", "SamzaTaskGroup"),
+    "provider.task_group": ("SamzaTaskGroup",),
     "row": ("Row",),
     "schema": ("Schema",),
     "testing": ("TestDriver",),

@@ -13,10 +13,10 @@ from airflow_samza.provider.triggers.runs import (
     SamzaEndOfStreamTrigger,
     SamzaProducersTrigger,
     SamzaRunTrigger,
+    SamzaSectionsTrigger,
     SamzaStageTrigger,
     SamzaStateTrigger,
 )
-from airflow_samza.provider.triggers.sections import SamzaSectionsTrigger
 from airflow_samza.provider.triggers.table_commits import TableCommitTrigger
 from airflow_samza.provider.triggers.tables import (
     TableFreshnessTrigger,

@@ -278,6 +278,8 @@ def status(
     for number, reports in enumerate(looks):
         if as_json:
             typer.echo(run_status.json(reports))
+            for sentence in run_status.unknown.values():
+                say(f"Note: {sentence}", err=True)
             continue
         text = "\n".join(run_status.lines(reports, worst))
         if not_planned is not None:

@@ -182,11 +182,9 @@ def files_text(history: StateHistory, version: Version | None) -> str:
     """Print the records of files in a version for people."""
     if version is None or not version.arrived:
         return f"The state of {history.application!r} has no record of files."
-    rows: list[list[object]] = []
+    rows = [[one["input"], one["file"], f"{one['bytes']:,}", one["changed"] or ""] for one in files_facts(version)]
     sums = []
     for stream, arrived in sorted(version.arrived.items()):
-        for name, (size, changed, _) in arrived["names"].items():
-            rows.append([stream, name, f"{int(size):,}", _moment(changed / 1e9) if changed is not None else ""])
         before = arrived["horizon"]
         text = f"{stream}: {int(arrived['files']):,} files ({int(arrived['bytes']):,} bytes) were read"
         if before is not None:

@@ -16,9 +16,10 @@ from airflow_samza.errors import SamzaError, UnknownName
 from airflow_samza.planner.titles import stage_names, stage_titles
 from airflow_samza.prepare.bound_systems import bind_systems, run_bindings
 from airflow_samza.runs.held_outputs import HeldOutput, held_outputs
-from airflow_samza.runs.progress.progress import NOT_STARTED, ProgressReport, describe_progress
+from airflow_samza.runs.progress.progress import ProgressReport, describe_progress
 from airflow_samza.runs.progress.run_costs import run_requests, table_facts
 from airflow_samza.runs.progress.run_list import (
+    PLAN_FAILED,
     RUNNING,
     NotPlanned,
     RunEntry,
@@ -28,19 +29,20 @@ from airflow_samza.runs.progress.run_list import (
     run_state,
 )
 from airflow_samza.runs.progress.stage_failures import stage_failures
-from airflow_samza.runs.progress.stage_progress import heads_of, stage_progress
-from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.progress.stage_progress import heads_of, stage_progress, unknown_lag
+from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
 from airflow_samza.runs.stages.newest_stages import finished_result, newest_handle
 from airflow_samza.runs.stages.stage_runners import is_worked_on
 from airflow_samza.runs.stages.stage_state import FINAL, SUCCEEDED, stage_status
 from airflow_samza.runs.upkeep.waiting_output import WaitingOutput, waiting_output
 from airflow_samza.secrecy import without_passwords
+from airflow_samza.systems.capabilities import WaitsForServers
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.object_store.requests import described
 from airflow_samza.systems.system import System
 
-PLAN_FAILED = "plan failed"
-"""The state of a run that has no plan."""
+ANSWER_SECONDS = 10.0
+"""Seconds that a system has to answer a question about heads."""
 
 
 class RunStatus:
@@ -58,6 +60,10 @@ class RunStatus:
         except SamzaError as error:  # the records can be read all the same
             self._systems = {}
             self.note = f"Heads of inputs are not asked for: {error.sentence}"
+        for system in self._systems.values():
+            if isinstance(system, WaitsForServers):
+                system.wait_at_most(ANSWER_SECONDS)
+        self.unknown: dict[str, str] = {}
 
     @property
     def state(self) -> str:
@@ -95,9 +101,19 @@ class RunStatus:
         return lines
 
     def reports(self) -> list[ProgressReport]:
-        """Return the reports of every stage, in the plan's order."""
-        heads = heads_of(self._systems)
-        return [stage_progress(self._files, heads, self.run, stage.stage_id) for stage in self.run.plan.stages]
+        """Return the reports of every stage, in the plan's order; ``unknown`` has why lags are left out, by system."""
+        self.unknown = {}
+        return [stage_progress(self._files, self._heads, self.run, stage.stage_id) for stage in self.run.plan.stages]
+
+    def _heads(self, bound: BoundStream) -> Sequence[int]:
+        """Return the heads of a stream; none of a system that does not answer, which is asked once for all reports."""
+        if bound.system in self.unknown:
+            return ()
+        try:
+            return heads_of(self._systems)(bound)
+        except SamzaError as error:
+            self.unknown[bound.system] = unknown_lag(bound.system, error.sentence)
+            return ()
 
     def lines(self, reports: Sequence[ProgressReport], worst: int) -> list[str]:
         """Return the run for people."""
@@ -120,6 +136,7 @@ class RunStatus:
             f"finish {run.application} {run.run_id}"
             for one in self.waiting()
         ]
+        lines += self.unknown.values()
         requests = run_requests(files, run)
         return [*lines, f"Sent to the root so far: {described(requests)}"] if requests else lines
 
@@ -222,12 +239,11 @@ def _error_lines(error: SamzaError, next_step: str) -> Iterator[str]:
 def watched(
     status: RunStatus, seconds: float, pause: Callable[[float], None] = time.sleep
 ) -> Iterator[list[ProgressReport]]:
-    """Yield the reports again and again, until every stage has ended."""
+    """Yield the reports again and again, until the run is over, or every stage has ended."""
     while True:
+        is_over = status.state != RUNNING
         reports = status.reports()
         yield reports
-        if all(report.state in FINAL for report in reports) and not any(
-            report.state == NOT_STARTED for report in reports
-        ):
+        if is_over or all(report.state in FINAL for report in reports):
             return
         pause(seconds)

@@ -97,11 +97,14 @@ def _facts(place: WarmPlace) -> dict[str, Any]:
 def _row(place: WarmPlace) -> tuple[str, ...]:
     facts = _facts(place)
     age, megabytes = facts["age"], facts["megabytes"]
-    facts["state"] = facts["state"] or "does not answer"
-    facts["age"] = None if age is None else f"{age:.0f} s"
-    facts["megabytes"] = None if megabytes is None else f"{megabytes:,} MiB"
+    shown = {
+        **facts,
+        "state": facts["state"] or "does not answer",
+        "age": None if age is None else f"{age:.0f} s",
+        "megabytes": None if megabytes is None else f"{megabytes:,} MiB",
+    }
     order = ("runner", "state", "runs", "age", "megabytes", "pid", "master", "root", "tenant", "run")
-    return tuple("" if facts[name] is None else str(facts[name]) for name in order)
+    return tuple("" if shown[name] is None else str(shown[name]) for name in order)
 
 
 def lenders(files: Filesystem, run: RunPlan) -> list[str]:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from datetime import datetime, tzinfo
-from importlib import import_module
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
@@ -80,13 +81,17 @@ __all__ = [
 ]
 
 
+def _found(*places: str) -> Any:
+    """Return what a release has at one of several places (``module``, ``module:name``): the newest's, then 3.1's."""
+    for place in places[:-1]:
+        with suppress(ImportError, AttributeError):
+            return resolve_name(place)
+    return resolve_name(places[-1])
+
+
 def plugin_class() -> Any:
     """Return the class of plugins, which a Dag file need not load."""
-    try:
-        module = import_module("airflow.sdk.plugins_manager")
-    except ImportError:  # Airflow 3.1
-        module = import_module("airflow.plugins_manager")
-    return module.AirflowPlugin
+    return _found("airflow.sdk.plugins_manager:AirflowPlugin", "airflow.plugins_manager:AirflowPlugin")
 
 
 def triggers_hear_of_kills() -> bool:
@@ -133,8 +138,8 @@ def next_partition(dag: Any, moment: datetime) -> datetime | None:
     if not hasattr(timetable, "key_format") or not hasattr(timetable, "expression"):
         return None
     try:
-        of_scheduler: Any = import_module("airflow.timetables.trigger").CronPartitionTimetable
-        pendulum: Any = import_module("pendulum")
+        of_scheduler: Any = resolve_name("airflow.timetables.trigger:CronPartitionTimetable")
+        pendulum: Any = resolve_name("pendulum")
     except (ImportError, AttributeError):  # a task with the SDK alone
         return None
     ticks = of_scheduler(timetable.expression, timezone=timetable.timezone)
@@ -161,12 +166,8 @@ def knows_asset(uri: str) -> bool:
 
 def hook_lineage() -> Any:
     """Return what collects the assets that a task reads and writes, for those who follow lineage."""
-    module: Any
-    try:
-        module = import_module("airflow.sdk.lineage")
-    except ImportError:  # Airflow 3.1
-        module = import_module("airflow.lineage.hook")
-    return module.get_hook_lineage_collector()
+    name = "get_hook_lineage_collector"
+    return _found(f"airflow.sdk.lineage:{name}", f"airflow.lineage.hook:{name}")()
 
 
 def airflow_version() -> str:
@@ -205,12 +206,7 @@ def start_stats() -> None:
 
 def _stats() -> Any:
     """Return the module, or in older releases the class, that sends metrics."""
-    try:
-        from airflow.sdk.observability import stats
-    except ImportError:  # Airflow 3.1
-        from airflow.stats import Stats
-
-        return Stats
+    stats = _found("airflow.sdk.observability.stats", "airflow.stats:Stats")
     return stats if hasattr(stats, "gauge") else stats.Stats
 
 
@@ -219,10 +215,7 @@ def dags_in(file: Path | None) -> tuple[dict[str, Any], dict[str, str]]:
 
     The files are read as Airflow reads them, and nothing is written into its database.
     """
-    try:
-        bag: Any = import_module("airflow.dag_processing.dagbag").DagBag
-    except ImportError:  # Airflow 3.1
-        bag = import_module("airflow.models.dagbag").DagBag
+    bag = _found("airflow.dag_processing.dagbag:DagBag", "airflow.models.dagbag:DagBag")
     places = [(file, file.parent)] if file is not None else [(path, path) for path in _bundle_paths()]
     dags: dict[str, Any] = {}
     problems: dict[str, str] = {}
@@ -237,8 +230,8 @@ def dags_in(file: Path | None) -> tuple[dict[str, Any], dict[str, str]]:
 
 def scheduler_form(dag: Any) -> Any:
     """Return a Dag as the scheduler has it, which knows the runs between two moments."""
-    serialized: Any = import_module("airflow.serialization.serialized_objects")
-    form = serialized.DagSerialization if hasattr(serialized, "DagSerialization") else serialized.SerializedDAG  # 3.1
+    module = "airflow.serialization.serialized_objects"
+    form = _found(f"{module}:DagSerialization", f"{module}:SerializedDAG")
     return form.from_dict(form.to_dict(dag))
 
 

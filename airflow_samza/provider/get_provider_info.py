@@ -6,6 +6,7 @@ Airflow's components read this often, so it is plain data; the connection form i
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import cache
 from importlib.metadata import entry_points
 from typing import Any
@@ -190,12 +191,12 @@ def _types_of_others() -> frozenset[str]:
 
     Of two providers of one type Airflow takes the first by the alphabet, and this one stands before Airflow's own.
     """
-    others = (
-        entry.load()()
-        for entry in entry_points(group="apache_airflow_provider")
-        if entry.value != f"{__name__}:{get_provider_info.__name__}"
-    )
-    return frozenset(kind["connection-type"] for info in others for kind in info.get("connection-types", ()))
+    types: set[str] = set()
+    for entry in entry_points(group="apache_airflow_provider"):
+        if entry.value != f"{__name__}:{get_provider_info.__name__}":
+            with suppress(Exception):  # it is broken, which Airflow says when it reads that one
+                types |= {kind["connection-type"] for kind in entry.load()().get("connection-types", ())}
+    return frozenset(types)
 
 
 def _samza_connection() -> dict[str, Any]:

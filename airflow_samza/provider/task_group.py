@@ -1,4 +1,4 @@
-"""SamzaTaskGroup and SamzaDag: an application as a task group, plan → one task per stage → cleanup (decision 66).
+"""SamzaTaskGroup: an application as a task group, plan → one task per stage → cleanup (decision 66).
 
 The Dag file is parsed all the time, so only the application's shape is planned here: no counts, no I/O, no Spark,
 milliseconds.
@@ -7,11 +7,10 @@ milliseconds.
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
-from airflow.sdk import DAG, TaskGroup
+from airflow.sdk import TaskGroup
 
 from airflow_samza.application.rejections import reject_unknown
 from airflow_samza.errors import ConfigError, UnknownName
@@ -29,9 +28,6 @@ PLAN_TASK = "plan"
 RUN_TASK = "run"
 DONE_TASK = "done"
 CLEANUP_TASK = "cleanup"
-
-GROUP = "application"
-"""The group of a Dag that is one application."""
 
 
 _OF_GROUPS = frozenset(
@@ -246,36 +242,6 @@ OWN_PARAMETERS = frozenset(
     if parameter.kind is inspect.Parameter.KEYWORD_ONLY
 )
 """The parameters that a group of ours has beside those of Airflow's."""
-
-
-class SamzaDag(DAG):
-    """A Dag of the tasks of one application: ``plan``, a task per stage, ``cleanup``.
-
-    Other tasks are added as to any Dag; the attribute ``group`` is the :class:`SamzaTaskGroup`, for dependencies.
-
-    ```python
-    dag = SamzaDag(
-        "flights_of_the_year",
-        application="pipelines.flights:flights_of_the_year",
-        systems={"data": "flights_data", "warehouse": "flights_warehouse"},
-        schedule=None,
-    )
-    ```
-
-    :param dag_id: The id of the Dag.
-    :param application: The application, as ``package.module:attribute``; it is loaded when the Dag file is parsed.
-    :param settings: Parameters of :class:`SamzaTaskGroup` (``conn_id``, ``systems``, ``mode``, ``stages``, …), and of a
-        Dag (``schedule``, ``start_date``, ``default_args``, …).
-    """
-
-    group: SamzaTaskGroup
-
-    def __init__(self, dag_id: str, *, application: str, **settings: Any) -> None:
-        ours = {name: settings.pop(name) for name in sorted(OWN_PARAMETERS & settings.keys())}
-        super().__init__(dag_id, **settings)
-        self.fileloc = sys._getframe(1).f_code.co_filename  # Airflow finds this file, two frames above its own
-        with self:
-            self.group = SamzaTaskGroup(GROUP, application=application, prefix_group_id=False, **ours)
 
 
 def _stage_settings(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from airflow_samza.errors import PlanError, RecordUnreadable, SamzaError
@@ -61,6 +62,11 @@ class PlanNote(_Xcom):
     tasks: Mapping[str, str] = field(default_factory=dict)
     interval: tuple[str, str] | None = None
     partition_key: str | None = None
+
+    def __post_init__(self) -> None:
+        """Reject an interval of other texts."""
+        for moment in self.interval or ():
+            datetime.fromisoformat(moment)
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,8 @@ from airflow_samza.provider.page.airflow_records import (
     Assets,
     Event,
     FailedPlan,
+    Note,
+    OfTask,
     Planned,
     TaskAfter,
     TaskMark,
@@ -69,28 +71,26 @@ class KnownToAirflow:
     def has_run(self, dag_id: str, run_id: str) -> bool:
         return (dag_id, run_id) in self.dag_runs
 
-    def planned(self, dag_id: str, run_id: str) -> list[Planned]:
-        return [plan for plan in self.plans if (plan.dag_id, plan.run_id) == (dag_id, run_id)]
+    def notes(self, kind: type[Note], dag_id: str, run_id: str) -> list[OfTask[Note]]:
+        return [left for left in self._left(kind) if (left.dag_id, left.run_id) == (dag_id, run_id)]
 
     def planned_by(self, dag_id: str, task_id: str, most: int) -> list[Planned]:
-        return [plan for plan in self.newest() if (plan.dag_id, plan.task_id) == (dag_id, task_id)][:most]
+        return [plan for plan in self.newest(PlanNote) if (plan.dag_id, plan.task_id) == (dag_id, task_id)][:most]
 
-    def newest(self, states: Iterable[str] = ()) -> list[Planned]:
+    def newest(self, kind: type[Note], states: Iterable[str] = ()) -> list[OfTask[Note]]:
         wanted = set(states)
-        plans = [plan for plan in self.plans if not wanted or self.states.get(plan.run_id) in wanted]
-        return sorted(plans, key=lambda plan: -plan.note.planned_at)
+        left = [one for one in self._left(kind) if not wanted or self.states.get(one.run_id) in wanted]
+        return sorted(left, key=lambda one: -getattr(one.note, "planned_at", 0.0))
+
+    def _left(self, kind: type[Note]) -> list[OfTask[Note]]:
+        left: list[Any] = [*self.plans, *self.failures]
+        return [one for one in left if isinstance(one.note, kind)]
 
     def run_states(self, dag_id: str, run_ids: Iterable[str]) -> dict[str, str | None]:
         return {run_id: self.states[run_id] for run_id in run_ids if run_id in self.states}
 
     def assets(self, uris: Iterable[str]) -> Assets:
         return self.known_assets
-
-    def failed_plans(self, dag_id: str, run_id: str) -> list[FailedPlan]:
-        return [failed for failed in self.failures if (failed.dag_id, failed.run_id) == (dag_id, run_id)]
-
-    def newest_failed_plans(self) -> list[FailedPlan]:
-        return self.failures
 
     def task_marks(self, dag_id: str, run_id: str, task_ids: Iterable[str], map_index: int) -> dict[str, TaskMark]:
         return {task_id: self.marks[task_id] for task_id in task_ids if task_id in self.marks}

@@ -172,14 +172,20 @@ def announce(
             if not output.held:
                 is_seen = not output.own and output.facts.get("branch") is None
                 uri = asset_uri(names.get(output.stream_id)) if is_seen else None
-                written.append(_Written(output.stream_id, uri, output_facts(run, result, output, slice_)))
+                connections = (hook.systems.get(output.system, hook.conn_id), hook.conn_id)
+                facts = output_facts(run, result, output, slice_)
+                written.append(_Written(output.stream_id, connections, uri, facts))
     _send(events, outlets, written, hook, slice_)
 
 
 class _Written(NamedTuple):
-    """A stream that was written: the URI of the asset where it lies, None for none, and what its events say."""
+    """A stream that was written: the URI of the asset where it lies, None for none, and what its events say.
+
+    ``connections`` are those by which a Dag file may name it, the likelier first.
+    """
 
     stream_id: str
+    connections: Sequence[str]
     uri: str | None
     facts: dict[str, Any]
 
@@ -188,14 +194,15 @@ def _send(events: Any, outlets: Iterable[Any], written: Sequence[_Written], hook
     """Add what was written to the events of outlets: of a stream's asset by its connection, and of the one by place."""
     declared = list(outlets) if events is not None else []
     assets = {outlet.uri: outlet for outlet in declared if isinstance(outlet, Asset)}
-    shared = {uri.rpartition("/")[2]: asset for uri, asset in assets.items() if uri.startswith(f"{SCHEME}://")}
     aliases = {
         o.name.rpartition("/")[2]: o for o in declared if isinstance(o, AssetAlias) and o.name.startswith(_ALIAS)
     }
     of_all = next((o for o in declared if isinstance(o, AssetAlias) and o.name.startswith(_ALIAS_OF_ALL)), None)
     for each in written:
-        if each.stream_id in shared:
-            _announce(events[shared[each.stream_id]], each.facts, slice_)
+        uris = [f"{SCHEME}://{conn_id}/{each.stream_id}" for conn_id in each.connections]
+        named = next((assets[uri] for uri in uris if uri in assets), None)
+        if named is not None:
+            _announce(events[named], each.facts, slice_)
     for uri, here in grouped((each.uri, each) for each in written if each.uri is not None).items():
         facts = _together([each.facts for each in here])
         alias = next((aliases[each.stream_id] for each in here if each.stream_id in aliases), of_all)
@@ -241,7 +248,8 @@ def announce_version(
 ) -> None:
     """Add a version to the events of a push, as :func:`announce` does: by its connection, and by where it lies."""
     facts = {**version_facts(version), "partition_key": partition_key}
-    _send(events, outlets, [_Written(f"{table}-push", asset_uri(place), facts)], hook, Slice(partition_key))
+    written = _Written(f"{table}-push", [hook.conn_id], asset_uri(place), facts)
+    _send(events, outlets, [written], hook, Slice(partition_key))
 
 
 def _announce_by_place(event: Any, hook: SamzaHook, uri: str, facts: dict[str, Any]) -> None:

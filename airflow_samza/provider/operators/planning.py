@@ -269,7 +269,7 @@ class PlanningOperator(SamzaOperator):
         named: Mapping[str, str],
         deadline: float | None,
     ) -> None:
-        from airflow_samza.provider.triggers.sections import SamzaSectionsTrigger
+        from airflow_samza.provider.triggers.runs import SamzaSectionsTrigger
 
         wait = Config(spec.config).state_lease_wait_ms / 1000 or SECTION_WAIT_SECONDS
         self.defer(

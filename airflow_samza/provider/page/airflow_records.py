@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Any, NamedTuple, TypeVar
+from typing import Annotated, Any, Generic, NamedTuple, TypeVar
 
 from airflow.api_fastapi.common.db.common import SessionDep
 from airflow.models.asset import AssetEvent as EventModel, AssetModel, DagScheduleAssetReference
@@ -32,32 +32,24 @@ _NOT_BEGUN = (None, "scheduled", "queued", "upstream_failed", "skipped", "remove
 NEWEST = 2000
 """Notes that a list of all runs looks at."""
 
+_KEYS: Mapping[type[PlanNote | PlanFailure], str] = {PlanNote: PLAN_NOTE, PlanFailure: PLAN_FAILURE}
+
+Note = TypeVar("Note", PlanNote, PlanFailure)
+
 
 @dataclass(frozen=True)
-class _OfTask:
-    """A task that plans an application."""
+class OfTask(Generic[Note]):
+    """A note that a task has left on the plan that it has made, or on why it could not make one."""
 
     dag_id: str
     run_id: str
     task_id: str
     map_index: int
+    note: Note
 
 
-@dataclass(frozen=True)
-class Planned(_OfTask):
-    """A plan's note, and the task that has left it."""
-
-    note: PlanNote
-
-
-@dataclass(frozen=True)
-class FailedPlan(_OfTask):
-    """Reason why a task has failed to plan, and the task."""
-
-    failure: PlanFailure
-
-
-Left = TypeVar("Left", Planned, FailedPlan)
+Planned = OfTask[PlanNote]
+FailedPlan = OfTask[PlanFailure]
 
 
 @dataclass(frozen=True)
@@ -132,32 +124,22 @@ class AirflowRecords:
         query = select(DagRun.id).where(DagRun.dag_id == dag_id, DagRun.run_id == run_id)
         return self.session.scalar(query) is not None
 
-    def planned(self, dag_id: str, run_id: str) -> list[Planned]:
-        """Return the plans of a Dag run, by task and map index."""
-        query = self._notes().where(XComModel.dag_id == dag_id, XComModel.run_id == run_id)
-        return self._left(query.order_by(XComModel.task_id, XComModel.map_index), Planned, PlanNote)
+    def notes(self, kind: type[Note], dag_id: str, run_id: str) -> list[OfTask[Note]]:
+        """Return the notes of a kind that tasks of a Dag run have left, by task and map index."""
+        query = self._query(kind).where(XComModel.dag_id == dag_id, XComModel.run_id == run_id)
+        return self._left(kind, query.order_by(XComModel.task_id, XComModel.map_index))
 
     def planned_by(self, dag_id: str, task_id: str, most: int) -> list[Planned]:
         """Return the plans of a task in all runs of its Dag, newest first."""
-        query = self._notes().where(XComModel.dag_id == dag_id, XComModel.task_id == task_id)
-        return self._left(query.order_by(XComModel.timestamp.desc()).limit(most), Planned, PlanNote)
+        query = self._query(PlanNote).where(XComModel.dag_id == dag_id, XComModel.task_id == task_id)
+        return self._left(PlanNote, query.order_by(XComModel.timestamp.desc()).limit(most))
 
-    def newest(self, states: Iterable[str] = ()) -> list[Planned]:
-        """Return the newest plans of all Dags, of Dag runs in these states, or in any."""
-        query = self._notes()
+    def newest(self, kind: type[Note], states: Iterable[str] = ()) -> list[OfTask[Note]]:
+        """Return the newest notes of a kind in all Dags, of Dag runs in these states, or in any."""
+        query = self._query(kind)
         if run_states := list(states):
             query = query.where(DagRun.state.in_(run_states))
-        return self._left(query.order_by(XComModel.timestamp.desc()).limit(NEWEST), Planned, PlanNote)
-
-    def failed_plans(self, dag_id: str, run_id: str) -> list[FailedPlan]:
-        """Return why plans of a Dag run have failed, by task and map index."""
-        query = self._notes(PLAN_FAILURE).where(XComModel.dag_id == dag_id, XComModel.run_id == run_id)
-        return self._left(query.order_by(XComModel.task_id, XComModel.map_index), FailedPlan, PlanFailure)
-
-    def newest_failed_plans(self) -> list[FailedPlan]:
-        """Return why the newest plans of all Dags that have failed did so."""
-        query = self._notes(PLAN_FAILURE).order_by(XComModel.timestamp.desc()).limit(NEWEST)
-        return self._left(query, FailedPlan, PlanFailure)
+        return self._left(kind, query.order_by(XComModel.timestamp.desc()).limit(NEWEST))
 
     def task_marks(self, dag_id: str, run_id: str, task_ids: Iterable[str], map_index: int) -> dict[str, TaskMark]:
         """Return the tasks of a Dag run as they are now, by task id: what is unchanged need not be looked at again."""
@@ -277,15 +259,15 @@ class AirflowRecords:
             states.update({run_id: _text(state) for run_id, state in self.session.execute(query)})
         return states
 
-    def _notes(self, key: str = PLAN_NOTE) -> Any:
+    def _query(self, kind: type[Note]) -> Any:
         columns = (XComModel.dag_id, XComModel.run_id, XComModel.task_id, XComModel.map_index, XComModel.value)
         query = select(*columns).join(DagRun, XComModel.dag_run_id == DagRun.id)
-        return query.where(XComModel.key == key)
+        return query.where(XComModel.key == _KEYS[kind])
 
-    def _left(self, query: Any, kind: Callable[..., Left], of: type[PlanNote | PlanFailure]) -> list[Left]:
-        """Return what tasks have left in XComs, with the tasks; what is none ``of`` this is left out."""
-        left = [(whose, of.from_dict(_plain(value))) for *whose, value in self.session.execute(query)]
-        return [kind(*whose, found) for whose, found in left if found is not None]
+    def _left(self, kind: type[Note], query: Any) -> list[OfTask[Note]]:
+        """Return what tasks have left in XComs, with the tasks; what is no note of the kind is left out."""
+        left = [(task, kind.from_dict(_plain(value))) for *task, value in self.session.execute(query)]
+        return [OfTask(dag_id, run_id, task_id, index, note) for (dag_id, run_id, task_id, index), note in left if note]
 
 
 def _parts(names: Sequence[str], size: int = 500) -> Iterator[Sequence[str]]:

@@ -146,8 +146,7 @@ def _look(records: _RunRecords, marks: Mapping[str, TaskMark]) -> Progress:
             continue
         if mark is not None and mark.never_begun:
             report = ProgressReport(stage_id, f"{run.generation}.1", NOT_STARTED, 0.0)
-            not_begun = stage_answer(run, report, records.names[stage_id], task_id, {})
-            records.stages[stage_id] = (mark, not_begun)
+            records.stages[stage_id] = (mark, stage_answer(run, report, records.names[stage_id], task_id, {}))
         else:
             begun.append(stage_id)
     ended = dict(

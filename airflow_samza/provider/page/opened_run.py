@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import copy_context
 from functools import cached_property, partial
 from typing import Annotated, TypeVar
@@ -145,18 +145,14 @@ class OpenedRun:
                     why = f"Heads of inputs in {name!r} are not asked for: {error.sentence}"
         return systems, why
 
-    @contextmanager
-    def opening(self) -> Iterator[None]:
+    def opening(self) -> AbstractContextManager[None]:
         """Open the root, in the body, with the connection's own access."""
-        with access_within(self.hook.root, self.hook.access):
-            yield
+        return access_within(self.hook.root, self.hook.access)
 
-    @contextmanager
-    def asking(self, system: str) -> Iterator[None]:
+    def asking(self, system: str) -> AbstractContextManager[None]:
         """Ask a system in the body, unless its servers have just been away."""
         whose = self.note.systems.get(system, self.note.application)
-        with AWAY.noticed(f"{self.note.conn_id} {whose} {system}", StorageUnavailable):
-            yield
+        return AWAY.noticed(f"{self.note.conn_id} {whose} {system}", StorageUnavailable)
 
     def task_of(self, stage_id: str) -> str:
         """Return the task that runs a stage; empty where the plan's task does not know."""
@@ -174,7 +170,7 @@ def records_missing(note: PlanNote) -> NotFound:
 
 def open_planned(records: Records, dag_id: DagId, run_id: RunId, plan_task: PlanTask, map_index: MapIndex) -> OpenedRun:
     """Return the run that an address names."""
-    plans = {(planned.task_id, planned.map_index): planned for planned in records.planned(dag_id, run_id)}
+    plans = {(planned.task_id, planned.map_index): planned for planned in records.notes(PlanNote, dag_id, run_id)}
     if (plan_task, map_index) not in plans:
         raise not_planned(records, dag_id, run_id, plan_task)
     return OpenedRun(plans[plan_task, map_index])

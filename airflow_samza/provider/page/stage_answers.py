@@ -383,8 +383,7 @@ def _ended_skew(read: InputResult) -> Skew | None:
     """Return how unequal the partitions of an input were, as the result of its stage has it."""
     if read.largest is None or not read.offsets:
         return None
-    mean = read.offsets / read.partitions
-    return _skew(read.largest, read.largest_offsets, mean)
+    return _skew(read.largest, read.largest_offsets, read.offsets / read.partitions)
 
 
 def _rate(rate: object) -> Rate | None:

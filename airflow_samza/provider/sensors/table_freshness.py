@@ -19,11 +19,10 @@ from airflow_samza.provider.hooks.samza import SamzaHook
 from airflow_samza.provider.sensors.deferrable_sensor import DeferrableSensor
 from airflow_samza.runs.progress.sensed_runs import Freshness, freshness
 from airflow_samza.runs.tables.folder import TableFolder
+from airflow_samza.runs.tables.pins import CURRENT
 from airflow_samza.runs.tables.table_version import TableVersion
 from airflow_samza.runs.tables.versions import find_target, from_newest
 from airflow_samza.systems.filesystems.filesystem import Filesystem
-
-CURRENT = "current"
 
 
 class SamzaTableFreshnessSensor(DeferrableSensor):

@@ -9,27 +9,15 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-_MODULES = {
-    "KafkaLagTrigger": "kafka",
-    "KafkaMessagesTrigger": "kafka",
-    "SamzaEndOfStreamTrigger": "runs",
-    "SamzaProducersTrigger": "runs",
-    "SamzaRunTrigger": "runs",
-    "SamzaStageTrigger": "runs",
-    "SamzaStateTrigger": "runs",
-    "TableFreshnessTrigger": "tables",
-    "TablePushTrigger": "tables",
-}
+_PUBLIC = "airflow_samza.triggers"
 
 
 def class_path(kind: type) -> str:
     """Return the path by which a triggerer loads a class: of those of this package the public one, which stays."""
-    if _MODULES.get(kind.__name__) == kind.__module__.removeprefix(f"{__name__}."):
-        return f"airflow_samza.triggers.{kind.__name__}"
+    if kind.__module__.startswith(f"{__name__}."):
+        return f"{_PUBLIC}.{kind.__name__}"
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
+    return getattr(importlib.import_module(_PUBLIC), name)

@@ -19,11 +19,13 @@ from typing import Any, TypeVar
 from airflow.sdk import BaseHook
 from airflow.triggers.base import TriggerEvent
 
-from airflow_samza.errors import SamzaError, UnknownName
+from airflow_samza.errors import SamzaError, SectionOpen, UnknownName
 from airflow_samza.planner.titles import stage_names
+from airflow_samza.prepare.run_request import RunRequest
+from airflow_samza.prepare.shared_sections import find_writer
 from airflow_samza.provider.airflow_versions import start_stats
 from airflow_samza.provider.connections.root_access import find_access
-from airflow_samza.provider.deferral import LOST, NOT_SEEN, TIMED_OUT, UNKNOWN
+from airflow_samza.provider.deferral import LOST, NOT_SEEN, OVER, SECTIONS, TIMED_OUT, UNKNOWN
 from airflow_samza.provider.links import SPARK, SparkPages, show_link
 from airflow_samza.provider.producer_tasks import (
     ABORTED,
@@ -39,6 +41,7 @@ from airflow_samza.provider.triggers.settling import SettlingTrigger, settled
 from airflow_samza.runs.progress.progress_log import DEFAULT_INTERVAL
 from airflow_samza.runs.progress.sensed_runs import StreamQuery, stream_end
 from airflow_samza.runs.progress.stage_progress import open_systems, stage_progress
+from airflow_samza.runs.records.data_interval import DataInterval
 from airflow_samza.runs.records.folders import RunFolder, must_read
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.newest_stages import is_over
@@ -293,6 +296,37 @@ class SamzaStateTrigger(RunTrigger):
         """Return an event when the state is free, or has to be freed by hand."""
         works = holder_works(files, self.application, self.app_id, self.grace_seconds)
         return None if works else {"state": "free"}
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class SamzaSectionsTrigger(RunTrigger):
+    """Waits until the runs are planned that write the sections of shared streams which a run is to follow.
+
+    :param sections: Topic, and the run as the request names it, by stream.
+    :param interval: The data interval of the run that waits, as two texts.
+    :param partition_key: Its partition key.
+    :param until: When the wait is over, in seconds since 1970.
+    """
+
+    sections: Mapping[str, Sequence[str]]
+    interval: Sequence[str] | None
+    partition_key: str | None
+    until: float
+
+    def look(self, files: Filesystem) -> dict[str, Any] | None:
+        """Return an event when all runs are planned, or the time is over."""
+        if all(self._is_planned(files, name) for name in self.sections):
+            return {SECTIONS: "planned"}
+        return {SECTIONS: OVER} if time.time() >= self.until else None
+
+    def _is_planned(self, files: Filesystem, stream_id: str) -> bool:
+        topic, named = self.sections[stream_id]
+        interval = DataInterval.from_iso(*self.interval) if self.interval is not None else None
+        request = RunRequest("", "", interval=interval, partition_key=self.partition_key)
+        try:
+            return find_writer(files, stream_id, topic, named, request) is not None
+        except SectionOpen:
+            return False
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -23,6 +23,7 @@ from airflow_samza.launch import stage_watch
 from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.planner.planner import plan_shape
 from airflow_samza.prepare.run_request import RunRequest
+from airflow_samza.provider.dag import SamzaDag
 from airflow_samza.provider.hooks.samza import SamzaHook
 from airflow_samza.provider.operators import producer_waits
 from airflow_samza.provider.operators.cleanup import SamzaCleanupOperator
@@ -30,7 +31,7 @@ from airflow_samza.provider.operators.planning import SamzaPlanOperator
 from airflow_samza.provider.operators.samza_operator import SamzaOperator
 from airflow_samza.provider.operators.stream import SamzaStreamOperator
 from airflow_samza.provider.producer_tasks import ProducerTasks
-from airflow_samza.provider.task_group import SamzaDag, SamzaTaskGroup
+from airflow_samza.provider.task_group import SamzaTaskGroup
 from airflow_samza.provider.triggers import settling
 from airflow_samza.runs.records.data_interval import DataInterval
 from airflow_samza.runs.records.names import safe

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +15,7 @@ from typer.testing import CliRunner
 from airflow_samza import stream_application
 from airflow_samza.cli.app import app
 from airflow_samza.cli.status_command import watched
+from airflow_samza.errors import StorageUnavailable
 from airflow_samza.launch.warm import places
 from airflow_samza.planner.planner import ExecutionPlanner
 from airflow_samza.private_folder import private_folder
@@ -26,6 +28,7 @@ from airflow_samza.runs.records.stage_result import InputResult, OutputResult, S
 from airflow_samza.runs.stages.run_ends import RunEnd
 from airflow_samza.runs.stages.stage_runners import Claim, RunnerFolder
 from airflow_samza.systems.filesystems.local import LocalFilesystem
+from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import StreamSpec
 
 
@@ -136,12 +139,40 @@ def test_two_runs_of_one_name_ask_for_the_application(root: Path) -> None:
     assert "one of clicks, views" in done.stderr
 
 
+def test_a_system_that_does_not_answer_hides_its_lag_alone(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def silent(self: LogSystem, streams: Sequence[StreamSpec]) -> Any:
+        asked.extend(stream.name for stream in streams)
+        raise StorageUnavailable("The brokers are away.")
+
+    for stage, reads in (("page-views", "page-views"), ("by-member", "by-member")):
+        folder = RunFolder("views", "older").stage(stage, Generation(1, 1))
+        intent = Intent(stage, "1.1", 0, 2, {reads: InputIntent(reads, {"offsets": [(0, 4), (0, 5)]})}, {}, whole=False)
+        write_once(LocalFilesystem(root), folder.intent(0), intent)
+    monkeypatch.setattr(LogSystem, "metadata", silent)
+    sentence = "The lag behind streams of the system 'log' is not known at present: The brokers are away."
+    shown = ask(root, "views", "older")
+    assert (shown.exit_code, asked) == (0, ["by-member"])
+    assert "  by-member  2 partitions, end-of-stream 0 of 4" in shown.stdout
+    assert shown.stdout.count(sentence) == 1
+    for_programs = ask(root, "views", "older", "--json")
+    assert [stage["lag"] for stage in json.loads(for_programs.stdout)["stages"]][1:] == [None]
+    assert f"Note: {sentence}" in for_programs.stderr
+
+
 def test_watching_ends_with_the_run() -> None:
     states = iter(["not started", "running", "succeeded"])
-    status: Any = SimpleNamespace(reports=lambda: [ProgressReport("a", "1.1", next(states), 0.0)])
+    status: Any = SimpleNamespace(state="running", reports=lambda: [ProgressReport("a", "1.1", next(states), 0.0)])
     pauses: list[float] = []
     assert [found[0].state for found in watched(status, 2.0, pauses.append)] == ["not started", "running", "succeeded"]
     assert pauses == [2.0, 2.0]
+
+
+def test_watching_ends_with_a_run_that_has_failed_before_its_last_stage_began(root: Path) -> None:
+    write_once(LocalFilesystem(root), RunFolder("views", "newer").closed, RunEnd(False, 300.0))
+    shown = ask(root, "views", "newer", "--watch", "0.01")
+    assert (shown.exit_code, shown.stdout.count("Stage by-member (write-out): not started")) == (0, 1)
 
 
 def test_a_status_names_the_warm_runner_that_has_served_the_run_and_what_became_of_it(

@@ -15,7 +15,7 @@ from airflow_samza.engine import stage_loop
 from airflow_samza.engine.available_inputs import AvailableInputs
 from airflow_samza.errors import ConfigError, SamzaError, SectionOpen, StageError, StateError, UpstreamCleared
 from airflow_samza.prepare.run_request import RunRequest
-from airflow_samza.provider.triggers.sections import SamzaSectionsTrigger
+from airflow_samza.provider.triggers.runs import SamzaSectionsTrigger
 from airflow_samza.runs.progress.clear_preview import clear_preview
 from airflow_samza.runs.progress.run_list import note_origin
 from airflow_samza.runs.records.data_interval import DataInterval

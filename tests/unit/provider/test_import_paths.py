@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import airflow_samza
+import airflow_samza.triggers
 from airflow_samza.provider.triggers import class_path
 from tests.unit.test_planning_is_light import modules_loaded_by, of_runners
 
@@ -99,4 +100,8 @@ def test_the_path_of_triggers_loads_nothing_of_runners_and_spark(tmp_path: Path)
 def test_a_trigger_that_0_1_has_deferred_a_task_with_is_loaded_by_its_former_path(module: str, name: str) -> None:
     public = importlib.import_module("airflow_samza.triggers")
     assert getattr(importlib.import_module(f"airflow_samza.provider.{module}"), name) is getattr(public, name)
-    assert class_path(getattr(public, name)) == f"airflow_samza.triggers.{name}"
+
+
+@pytest.mark.parametrize("name", airflow_samza.triggers.__all__)
+def test_a_deferred_task_names_its_trigger_by_the_path_that_stays(name: str) -> None:
+    assert class_path(getattr(airflow_samza.triggers, name)) == f"airflow_samza.triggers.{name}"

@@ -172,10 +172,17 @@ class Other:
         return lambda: {"connection-types": [{"connection-type": "kafka", "hook-class-name": "another.Hook"}]}
 
 
+class Broken(Other):
+    """Plays one whose package cannot be imported."""
+
+    def load(self) -> Any:
+        raise ImportError("No module named 'gone'")
+
+
 def test_a_type_that_another_provider_brings_is_left_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {item["connection-type"] for item in get_provider_info()["connection-types"]} >= {"delta", "kafka"}
     _types_of_others.cache_clear()
-    monkeypatch.setattr("airflow_samza.provider.get_provider_info.entry_points", lambda group: [Other()])
+    monkeypatch.setattr("airflow_samza.provider.get_provider_info.entry_points", lambda group: [Broken(), Other()])
     try:
         types = [item["connection-type"] for item in get_provider_info()["connection-types"]]
     finally:

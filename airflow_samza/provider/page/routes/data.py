@@ -321,8 +321,19 @@ def table_answer(opened: OpenedRun, planned: PlannedTable, may_read: Callable[[s
     """Return a table; a pushed one with its newest versions and those of their readers that the user may see."""
     pinned = opened.run.tables.get(planned.table_id)
     if pinned is None:
-        note = "Nothing was pushed when it was planned." if planned.is_pushed else "Only pushed tables have versions."
-        return _table(planned, note=note)
+        return Table(
+            table_id=planned.table_id,
+            kind=planned.word,
+            system=None,
+            topic=None,
+            reads=None,
+            current=None,
+            versions=[],
+            hidden_readers=0,
+            note="Nothing was pushed when it was planned."
+            if planned.is_pushed
+            else "Only pushed tables have versions.",
+        )
     files, bound = opened.files, opened.run.side_input(str(pinned["stream_id"]))
     folder = TableFolder(bound.system, bound.spec.name)
     current = newest(files, folder.system, folder.topic)
@@ -358,26 +369,14 @@ def table_answer(opened: OpenedRun, planned: PlannedTable, may_read: Callable[[s
                 readers=readers,
             )
         )
-    return _table(planned, folder, int(pinned["number"]), None if current is None else current.number, shown, hidden)
-
-
-def _table(
-    planned: PlannedTable,
-    folder: TableFolder | None = None,
-    reads: int | None = None,
-    current: int | None = None,
-    versions: list[TableVersion] | None = None,
-    hidden: int = 0,
-    note: str | None = None,
-) -> Table:
     return Table(
         table_id=planned.table_id,
         kind=planned.word,
-        system=folder.system if folder is not None else None,
-        topic=folder.topic if folder is not None else None,
-        reads=reads,
-        current=current,
-        versions=versions or [],
+        system=folder.system,
+        topic=folder.topic,
+        reads=int(pinned["number"]),
+        current=None if current is None else current.number,
+        versions=shown,
         hidden_readers=hidden,
-        note=note,
+        note=None,
     )

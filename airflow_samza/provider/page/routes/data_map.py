@@ -16,6 +16,7 @@ from airflow_samza.provider.page.airflow_records import AirflowRecords, Planned,
 from airflow_samza.provider.page.answer import Answer, NotFound, OfPlan, sentence_on
 from airflow_samza.provider.page.opened_run import NOTHING_PLANNED, OpenedRun, of_each
 from airflow_samza.provider.page.rights import ReadableDags
+from airflow_samza.provider.xcoms import PlanNote
 from airflow_samza.secrecy import without_passwords
 from airflow_samza.system_kinds import EMBEDDED
 
@@ -94,7 +95,7 @@ class _Place(NamedTuple):
 @router.get("/api/map", operation_id="map")
 def data_map(may_read: ReadableDags, records: Records) -> DataMap:
     """Return which applications of the Dags that the user may read write and read which data."""
-    newest = _newest(records.newest(), may_read)
+    newest = _newest(records.newest(PlanNote), may_read)
     shown = newest[:MOST]
     notes = [f"The {MOST} applications that were planned last are shown."] if len(newest) > MOST else []
     found: list[tuple[Planned, tuple[_Place, ...]]] = []
@@ -179,7 +180,8 @@ def _answer(
         for number, (planned, places) in enumerate(sorted(found, key=lambda one: (one[0].dag_id, one[0].task_id)))
     ]
     succeeded = {
-        (run.dag_id, run.task_id, run.map_index): run for run in _newest(records.newest(["success"]), may_read)
+        (run.dag_id, run.task_id, run.map_index): run
+        for run in _newest(records.newest(PlanNote, ["success"]), may_read)
     }
     uris = {uri: {uri, *(place.shared for place in places if place.shared)} for uri, places in by_uri.items()}
     assets = records.assets({asset for known in uris.values() for asset in known})

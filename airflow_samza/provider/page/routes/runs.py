@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 from fastapi import APIRouter, Query
 
@@ -25,12 +25,13 @@ from airflow_samza.provider.page.rights import (
     ReadableLogs,
     RunId,
 )
-from airflow_samza.runs.progress.run_list import run_state
+from airflow_samza.provider.xcoms import PlanFailure, PlanNote
+from airflow_samza.runs.progress.run_list import PLAN_FAILED, run_state
 from airflow_samza.secrecy import without_passwords
 
 router = APIRouter(tags=["runs"])
 
-GONE, UNKNOWN, PLAN_FAILED = "gone", "unknown", "plan failed"
+GONE, UNKNOWN = "gone", "unknown"
 
 
 class Root(Answer):
@@ -162,9 +163,9 @@ def roots(may_read: ReadableDags, records: Records) -> Roots:
     rows = [
         Root(
             conn_id=conn_id,
-            applications=sorted({each.application for each in listed}),
+            applications=sorted({each.note.application for each in listed}),
             runs=len(listed),
-            newest=max(each.at for each in listed),
+            newest=max(map(_at, listed)),
         )
         for conn_id, listed in by_connection.items()
     ]
@@ -182,17 +183,16 @@ def runs(
 ) -> Runs:
     """Return the runs under a root, newest first, of Dags that the user may read."""
     by_connection, older = _readable(records, may_read)
-    readable = sorted(by_connection.get(conn_id, ()), key=lambda each: each.at, reverse=True)
+    readable = sorted(by_connection.get(conn_id, ()), key=_at, reverse=True)
     if not readable:
         raise NotFound(f"No run of a Dag that you may read is under the root of {conn_id!r}.")
-    chosen = [each.plan for each in readable if application in (None, each.application)]
-    planned = next((each.plan for each in readable if isinstance(each.plan, Planned)), None)
-    place, note = _place(planned) if planned is not None else (None, None)
+    chosen = [each for each in readable if application in (None, each.note.application)]
+    place, note = next((_place(each) for each in readable if isinstance(each.note, PlanNote)), (None, None))
     return Runs(
         conn_id=conn_id,
         place=place,
-        applications=sorted({each.application for each in readable}),
-        runs=[_row(plan) if isinstance(plan, Planned) else _failed_row(plan) for plan in chosen[offset:][:limit]],
+        applications=sorted({each.note.application for each in readable}),
+        runs=[_row(plan) if isinstance(plan.note, PlanNote) else _failed_row(plan) for plan in chosen[offset:][:limit]],
         total=len(chosen),
         note=note or older,
     )
@@ -208,14 +208,14 @@ def applications(
     map_index: Annotated[int, Query(ge=-1, description="The map index of the task.")] = -1,
 ) -> Applications:
     """Return the applications that a Dag run has planned, and the one that a task belongs to."""
-    plans = records.planned(dag_id, run_id)
+    plans = records.notes(PlanNote, dag_id, run_id)
     if not plans and not records.has_run(dag_id, run_id):
         raise not_planned(records, dag_id, run_id)
     return Applications(
         dag_id=dag_id,
         run_id=run_id,
         applications=[_application(planned) for planned in plans],
-        failed_plans=_failed(records.failed_plans(dag_id, run_id)) if may_read_logs(dag_id) else [],
+        failed_plans=_failed(records.notes(PlanFailure, dag_id, run_id)) if may_read_logs(dag_id) else [],
         selected=_selected(plans, task_id, map_index) if task_id is not None else None,
         samples=shows_samples(),
         note=None if plans else why_not_planned(records, dag_id, run_id),
@@ -229,7 +229,8 @@ def applications(
 )
 def plan_clear(dag_id: DagId, run_id: RunId, plan_task: PlanTask, map_index: MapIndex, records: Records) -> PlanClear:
     """Return what a clear of a task that could not plan would make run again."""
-    if (plan_task, map_index) not in [(one.task_id, one.map_index) for one in records.failed_plans(dag_id, run_id)]:
+    failed = records.notes(PlanFailure, dag_id, run_id)
+    if (plan_task, map_index) not in [(one.task_id, one.map_index) for one in failed]:
         raise NotFound(f"The task {plan_task!r} of the run {run_id!r} has not failed to plan.", rule="not-found")
     after = records.tasks_after(dag_id, run_id, plan_task, map_index)
     if after is None:
@@ -250,31 +251,26 @@ def plan_clear(dag_id: DagId, run_id: RunId, plan_task: PlanTask, map_index: Map
     return PlanClear(plan_task=plan_task, tasks=tasks, sentences=sentences)
 
 
-class _Listed(NamedTuple):
-    """A plan, or a failure to plan, in a list: its application, and when it was made or failed."""
-
-    application: str
-    at: float
-    plan: Planned | FailedPlan
-
-
-def _readable(records: AirflowRecords, may_read: Callable[[str], bool]) -> tuple[dict[str, list[_Listed]], str | None]:
+def _readable(
+    records: AirflowRecords, may_read: Callable[[str], bool]
+) -> tuple[dict[str, list[Planned | FailedPlan]], str | None]:
     """Return the newest plans and failures of Dags that the user may read, by connection, and a note on older ones."""
-    newest = records.newest()
-    plans = [(plan.note.conn_id, _Listed(plan.note.application, plan.note.planned_at, plan)) for plan in newest]
-    plans += [
-        (plan.failure.conn_id, _Listed(plan.failure.application, plan.failure.failed_at, plan))
-        for plan in records.newest_failed_plans()
-    ]
-    older = f"Of all roots together the newest {NEWEST:,} plans are counted." if len(newest) >= NEWEST else None
-    return grouped((conn_id, listed) for conn_id, listed in plans if may_read(listed.plan.dag_id)), older
+    planned = records.newest(PlanNote)
+    listed: list[Planned | FailedPlan] = [*planned, *records.newest(PlanFailure)]
+    older = f"Of all roots together the newest {NEWEST:,} plans are counted." if len(planned) >= NEWEST else None
+    return grouped((one.note.conn_id, one) for one in listed if may_read(one.dag_id)), older
+
+
+def _at(listed: Planned | FailedPlan) -> float:
+    """Return when a plan was made, or could not be."""
+    return listed.note.planned_at if isinstance(listed.note, PlanNote) else listed.note.failed_at
 
 
 def _failed(plans: Iterable[FailedPlan]) -> list[FailedPlanning]:
     """Return failures to plan, of tasks that plan for themselves one for all that have the same."""
     found: dict[tuple[str, str], FailedPlanning] = {}
     for plan in plans:
-        failure = plan.failure
+        failure = plan.note
         found.setdefault(
             (failure.application, failure.sentence),
             FailedPlanning(
@@ -293,7 +289,7 @@ def _failed(plans: Iterable[FailedPlan]) -> list[FailedPlanning]:
 
 def _failed_row(plan: FailedPlan) -> RunRow:
     return RunRow(
-        application=plan.failure.application,
+        application=plan.note.application,
         run="",
         dag_id=plan.dag_id,
         dag_run_id=plan.run_id,
@@ -303,7 +299,7 @@ def _failed_row(plan: FailedPlan) -> RunRow:
         mode="",
         interval=None,
         partition_key=None,
-        planned_at=plan.failure.failed_at,
+        planned_at=plan.note.failed_at,
         generation=0,
         note=None,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,6 +21,7 @@ from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.provider import airflow_versions
 from airflow_samza.provider.airflow_versions import AirflowException
+from airflow_samza.provider.assets import shared_stream
 from airflow_samza.provider.lineage import outlets
 from airflow_samza.provider.lineage.dataset_names import DatasetName, path_dataset
 from airflow_samza.provider.lineage.outlets import DATA_INTERVAL, Slice, alias_of_all, announce, output_alias, slice_of
@@ -65,8 +66,13 @@ def events_of(
     }
     result = StageResult("app", "run-1", "s", generation, 2, 1.0, 1.0, (), tuple(written))
     events = OutletEventAccessors()
-    announce(events, declared, run, [result], hook, names, slice_ or Slice())
+    announce(events, declared, run, [result], hook or bound_by({}), names, slice_ or Slice())
     return events
+
+
+def bound_by(systems: Mapping[str, str], files: LocalFilesystem | None = None) -> Any:
+    """Return a hook with the connections of systems."""
+    return SimpleNamespace(files=files, conn_id="samza_default", systems=systems)
 
 
 def test_an_output_is_announced_by_where_it_lies_with_rows_files_and_bytes() -> None:
@@ -96,11 +102,18 @@ def test_the_event_of_an_output_says_how_its_expectations_came_out() -> None:
     assert event.extra["expectations"] == {"not_null(city)": "warned"}
 
 
+@pytest.mark.parametrize("systems", [{}, {"warehouse": "samza_eu"}])
+def test_a_stream_of_the_same_id_under_another_connection_is_none_of_this_run(systems: dict[str, str]) -> None:
+    own, users = shared_stream("out", systems.get("warehouse")), shared_stream("out", "samza_us")
+    events = events_of([output("out")], [own, users], hook=bound_by(systems))
+    assert (events[own].extra["stream"], events[users].extra) == ("out", {})
+
+
 def test_an_asset_that_airflow_does_not_know_is_announced_in_turn(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(airflow_versions, "knows_asset", lambda uri: False)
-    alias, hook = output_alias("warehouse", "out"), SimpleNamespace(files=LocalFilesystem(tmp_path))
+    alias, hook = output_alias("warehouse", "out"), bound_by({}, LocalFilesystem(tmp_path))
     assert len(events_of([output("out")], [alias], hook=hook)[alias].asset_alias_events) == 1
     (turn,) = tmp_path.glob("assets/*/*.json")
     assert json.loads(turn.read_text())["by"] == "run-1"
@@ -109,7 +122,7 @@ def test_an_asset_that_airflow_does_not_know_is_announced_in_turn(
 def test_an_output_is_announced_where_turns_cannot_be_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(airflow_versions, "knows_asset", lambda uri: False)
     (tmp_path / "assets").write_text("a file in the place of the folder")
-    alias, hook = output_alias("warehouse", "out"), SimpleNamespace(files=LocalFilesystem(tmp_path))
+    alias, hook = output_alias("warehouse", "out"), bound_by({}, LocalFilesystem(tmp_path))
     assert len(events_of([output("out")], [alias], hook=hook)[alias].asset_alias_events) == 1
 
 
@@ -149,7 +162,7 @@ def test_a_process_without_a_supervisor_asks_for_no_asset() -> None:
 def test_a_task_that_is_executed_by_hand_announces_nothing() -> None:
     run: Any = SimpleNamespace(application="app", run_id="run-1", is_own=lambda _: False)
     result = StageResult("app", "run-1", "s", "1.1", 2, 1.0, 1.0, (), (output("out"),))
-    hook: Any = None
+    hook = bound_by({})
     announce(None, [alias_of_all("warehouse", "app")], run, [result], hook, {"out": place("out")})
 
 

@@ -24,8 +24,7 @@ from airflow_samza.provider.hooks.samza import SamzaHook
 from airflow_samza.provider.operators.planning import SamzaPlanOperator
 from airflow_samza.provider.operators.stream import SamzaStreamOperator
 from airflow_samza.provider.producer_tasks import ProducerTasks
-from airflow_samza.provider.triggers.runs import SamzaProducersTrigger, SamzaStateTrigger
-from airflow_samza.provider.triggers.sections import SamzaSectionsTrigger
+from airflow_samza.provider.triggers.runs import SamzaProducersTrigger, SamzaSectionsTrigger, SamzaStateTrigger
 from airflow_samza.runs.records.folders import RunFolder, StageFolder, write_once
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.stages.run_ends import abort

@@ -49,7 +49,7 @@ def test_the_plans_of_a_dag_run_are_by_task_and_map_index(database: Database) ->
     database.xcom(note("mapped").to_dict(), task_id="a.plan", map_index=1)
     database.xcom(note("mapped").to_dict(), task_id="a.plan", map_index=0)
     database.xcom(note("a return value").to_dict(), key="return_value")
-    found = records(database).planned("visits", "one")
+    found = records(database).notes(PlanNote, "visits", "one")
     assert [(plan.task_id, plan.map_index, plan.note.application) for plan in found] == [
         ("a.plan", 0, "mapped"),
         ("a.plan", 1, "mapped"),
@@ -73,10 +73,10 @@ def test_failures_to_plan_are_those_of_a_dag_run_or_the_newest_of_all(database: 
         failure = PlanFailure("flows:visits", "samza_default", "ConfigError", f"no {run_id}", "", float(number))
         database.xcom(failure.to_dict(), run_id, key=PLAN_FAILURE)
     database.xcom(note().to_dict(), "two")
-    (failed,) = records(database).failed_plans("visits", "one")
-    assert (failed.task_id, failed.map_index, failed.failure.sentence) == ("flow.plan", -1, "no one")
-    assert [failed.run_id for failed in records(database).newest_failed_plans()] == ["two", "one"]
-    assert [plan.run_id for plan in records(database).newest()] == ["two"]
+    (failed,) = records(database).notes(PlanFailure, "visits", "one")
+    assert (failed.task_id, failed.map_index, failed.note.sentence) == ("flow.plan", -1, "no one")
+    assert [failed.run_id for failed in records(database).newest(PlanFailure)] == ["two", "one"]
+    assert [plan.run_id for plan in records(database).newest(PlanNote)] == ["two"]
 
 
 def test_the_newest_plans_are_those_of_all_dags_or_of_runs_in_some_states(
@@ -85,10 +85,10 @@ def test_the_newest_plans_are_those_of_all_dags_or_of_runs_in_some_states(
     for number, state in enumerate(("running", "success", "failed")):
         database.run("one", f"dag-{number}", state)
         database.xcom(note().to_dict(), dag_id=f"dag-{number}")
-    assert [plan.dag_id for plan in records(database).newest()] == ["dag-2", "dag-1", "dag-0"]
-    assert [plan.dag_id for plan in records(database).newest(["running", "failed"])] == ["dag-2", "dag-0"]
+    assert [plan.dag_id for plan in records(database).newest(PlanNote)] == ["dag-2", "dag-1", "dag-0"]
+    assert [plan.dag_id for plan in records(database).newest(PlanNote, ["running", "failed"])] == ["dag-2", "dag-0"]
     monkeypatch.setattr(module, "NEWEST", 2)
-    assert [plan.dag_id for plan in records(database).newest()] == ["dag-2", "dag-1"]
+    assert [plan.dag_id for plan in records(database).newest(PlanNote)] == ["dag-2", "dag-1"]
 
 
 def test_a_note_is_read_as_airflow_or_a_backend_of_xcoms_keeps_it(
@@ -100,16 +100,26 @@ def test_a_note_is_read_as_airflow_or_a_backend_of_xcoms_keeps_it(
     values = [note("plain").to_dict(), json.dumps(note("text").to_dict()), "s3://xcoms/1", json.dumps("s3://xcoms/1")]
     for number, value in enumerate(values):
         database.xcom(value, task_id=f"plan-{number}")
-    found = [plan.note.application for plan in records(database).planned("visits", "one")]
+    found = [plan.note.application for plan in records(database).notes(PlanNote, "visits", "one")]
     assert found == ["plain", "text", "fetched", "fetched"]
 
 
-@pytest.mark.parametrize("value", ["s3://xcoms/gone", {"application": "visits"}, None, [1], "7"])
+@pytest.mark.parametrize(
+    "value",
+    [
+        "s3://xcoms/gone",
+        {"application": "visits"},
+        {**note().to_dict(), "interval": ["yesterday", "2026-01-02T00:00:00+00:00"]},
+        None,
+        [1],
+        "7",
+    ],
+)
 def test_what_is_no_note_of_a_plan_is_left_out(database: Database, value: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(XCom, "deserialize_value", {}.__getitem__)
     database.run("one")
     database.xcom(value)
-    assert records(database).planned("visits", "one") == []
+    assert records(database).notes(PlanNote, "visits", "one") == []
 
 
 def test_tasks_are_marked_by_their_state_their_tries_and_when_they_began(database: Database) -> None:

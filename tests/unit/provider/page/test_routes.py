@@ -501,7 +501,7 @@ def test_a_connection_that_is_not_there_is_one_sentence(page: Page, monkeypatch:
 
 def test_an_unforeseen_error_shows_no_traceback(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
     page.run()
-    monkeypatch.setattr(page.airflow, "planned", lambda *_: 1 / 0)
+    monkeypatch.setattr(page.airflow, "notes", lambda *_: 1 / 0)
     found = page.get("plan", 500)
     assert found["sentence"].startswith("The page's server met an error (ZeroDivisionError)")
 
