@@ -202,7 +202,7 @@ class Keeper:
             request.channel.close()
             self._end("its forking process is gone")
             return
-        self._run = WarmRun(pid, message["arguments"], message["settings"], request.channel, ours, self._place.log)
+        self._run = WarmRun(pid, message["arguments"], request.channel, ours, self._place.log)
         log.info("serves %s: process %d, run %d", self._run.name, pid, self._served)
         self._selector.register(ours, selectors.EVENT_READ)
         with suppress(OSError, psutil.Error):
@@ -250,12 +250,9 @@ class Keeper:
         run.end(int(said["exit"]))
         log.info("%s has ended: exit code %d", run.name, int(said["exit"]))
         if run.was_lent and not self._why_end:
-            self._when_free(lambda: self._clean(run))
+            self._when_free(lambda: self._do("clean", self._spark.clean, CLEAN_SECONDS, self._is_clean))
         else:
             self._is_clean("")
-
-    def _clean(self, run: WarmRun) -> None:
-        self._do("clean", lambda: self._spark.clean(run.code), CLEAN_SECONDS, self._is_clean)
 
     def _is_clean(self, why: str) -> None:
         self._run, self._is_small = None, False

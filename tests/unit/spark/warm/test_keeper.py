@@ -65,9 +65,9 @@ class Spark:
         self.calls.append("lend")
         return {"port": 1, "secret": "s", "java": 1}
 
-    def clean(self, code: str) -> str:
+    def clean(self) -> str:
         self.holds.wait()
-        self.calls.append(f"clean {code}")
+        self.calls.append("clean")
         return self.left
 
     def shrink(self) -> None:
@@ -217,7 +217,7 @@ def test_one_run_at_a_time_is_served_and_the_next_one_after_it(warm: Callable[..
     assert first.wait(WAIT_SECONDS) == -signal.SIGKILL
     until(lambda: ask(one.place, STATE)["state"] == "idle")  # type: ignore[index]
     assert one.serve("second").poll() is None
-    until(lambda: one.spark.calls == ["start", "lend", "clean 0123", "lend"])
+    until(lambda: one.spark.calls == ["start", "lend", "clean", "lend"])
 
 
 @pytest.mark.extended
@@ -289,11 +289,11 @@ def test_spark_is_started_for_the_first_run_that_asks_for_it_and_lent_once(warm:
     assert receive(one.forks.leases[0])["port"] == 1  # type: ignore[index]
     lent.kill()
     lent.wait(WAIT_SECONDS)
-    until(lambda: one.spark.calls == ["start", "lend", "clean 0123"])
+    until(lambda: one.spark.calls == ["start", "lend", "clean"])
     one.serve("second")
     send(one.forks.leases[1], {"do": LEND})  # as every run does that opens a session
     assert receive(one.forks.leases[1])["port"] == 1  # type: ignore[index]
-    assert one.spark.calls == ["start", "lend", "clean 0123", "lend"]
+    assert one.spark.calls == ["start", "lend", "clean", "lend"]
 
 
 def test_spark_comes_up_while_a_run_that_needs_it_is_on_its_way(warm: Callable[..., Warm]) -> None:
@@ -392,7 +392,7 @@ def test_one_of_the_command_line_is_kept_there_and_leaves_when_processes_wait_fo
     assert states == ["busy"] * 5
     lent.kill()
     assert "processes of this host wait for memory (3 % of ten seconds); 1 runs" in one.ended()
-    assert one.spark.calls[:4] == ["start", "shrink", "lend", "clean 0123"]
+    assert one.spark.calls[:4] == ["start", "shrink", "lend", "clean"]
 
 
 def test_stages_of_a_run_that_begin_together_start_one_warm_runner(
