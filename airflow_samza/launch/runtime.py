@@ -14,7 +14,7 @@ from typing import Any
 from airflow_samza.application.loader import load_application
 from airflow_samza.launch.bindings import with_root_access
 from airflow_samza.launch.class_archive import configured
-from airflow_samza.launch.code_shipping import ShippedCode, ship_archive, ship_code, ship_package, shipped_digests
+from airflow_samza.launch.code_shipping import ShippedCode, ship_archive, ship_code, ship_package
 from airflow_samza.launch.comparison import compare_runs, run_to_compare
 from airflow_samza.launch.drivers.driver_pod import why_driver_ended
 from airflow_samza.launch.drivers.spark_submit import cluster_conf
@@ -155,7 +155,7 @@ class SparkRuntime(RecordedRuns):
             self._default_system,
             request,
             on_wait,
-            shipped_digests(code),
+            code.digests,
             self._plan_anew,
             over_connect=self._master.is_connect,
         )
@@ -167,7 +167,7 @@ class SparkRuntime(RecordedRuns):
     @opens_root
     def preview(self, request: RunRequest) -> RunPlan:
         """Return the plan that a run would get now; nothing is made or stored."""
-        shipped = shipped_digests(present_code(request.application, self._py_modules))
+        shipped = present_code(request.application, self._py_modules).digests
         connect = self._master.is_connect
         return preview_run(self._files, self._systems, self._default_system, request, shipped, over_connect=connect)
 
