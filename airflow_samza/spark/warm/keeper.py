@@ -110,8 +110,8 @@ class Keeper:
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         listener.bind(f"{self._place.socket}.new")
         listener.listen(64)
-        self._place.describe({key: self._settings[key] for key in ("root", "tenant", "master")})
         os.rename(f"{self._place.socket}.new", self._place.socket)  # who sees it can connect
+        self._place.describe({key: self._settings[key] for key in ("root", "tenant", "master")})
         for source in (listener, self._forker.channel, self._woken):
             source.setblocking(source is self._forker.channel)
             self._selector.register(source, selectors.EVENT_READ)

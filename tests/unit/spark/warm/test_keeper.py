@@ -433,6 +433,22 @@ def test_none_is_started_ahead_where_memory_is_short(monkeypatch: pytest.MonkeyP
     assert not started
 
 
+def test_one_that_begins_to_listen_never_seems_to_end(
+    warm: Callable[..., Warm], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[bool] = []
+    rename = os.rename
+
+    def watched(source: str, target: str) -> None:
+        seen.append(any(place.is_ending() for place in places.warm_places()))
+        rename(source, target)
+
+    monkeypatch.setattr(os, "rename", watched)
+    place = warm().place
+    until(place.about)
+    assert (seen, place.is_ending()) == ([False, False], False)
+
+
 def test_one_that_no_run_has_taken_leaves_early(warm: Callable[..., Warm], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keeper, "UNUSED_SECONDS", 0.0)
     assert "it was idle for 0 s; 0 runs" in warm().ended()
