@@ -364,9 +364,9 @@ def _entries(name: str, path: str, around: int = ~0, *, is_linked: bool = False)
         return []
     if not stat.S_ISREG(status.st_mode) or (name and status.st_size > LARGEST_DATA_FILE):
         return []
-    state, now = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns), time.time_ns()
-    if status.st_ctime_ns > now - _RACY:
-        state = (*state, now)
+    now = time.time_ns()
+    seen = (now,) if status.st_ctime_ns > now - _RACY else ()
+    state = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns, *seen)
     return [Entry(name, path, state, around & status.st_mode, is_linked)]
 
 
