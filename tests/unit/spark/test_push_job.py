@@ -81,6 +81,15 @@ def test_what_is_wrong_is_rejected_for_good(tmp_path: Path, error: Exception) ->
     assert not found.retryable
 
 
+def test_columns_that_a_function_s_rows_lack_are_wrong_for_good(tmp_path: Path) -> None:
+    request = Pushes(tmp_path).request("monday", source={"callable": "models:scores"})
+    with (
+        pytest.raises(PushError, match=r"\(callable models:scores\) cannot be read: .* `scor`"),
+        failures_of_source(request),
+    ):
+        raise AnalysisException("[UNRESOLVED_COLUMN] A column with name `scor` cannot be resolved.")
+
+
 def test_what_spark_lacks_is_named_with_its_remedy(tmp_path: Path) -> None:
     assert isinstance(told(tmp_path, RaisedByJava(NO_DRIVER)), RuntimeMissing)
 
