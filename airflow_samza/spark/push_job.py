@@ -185,7 +185,15 @@ def _called(spark: SparkSession, request: PushRequest) -> DataFrame:
         let_interrupts_through(error)
         if is_spark_lost(error):
             raise
-        raise function_failed(request, error) from error
+        log.exception("%s failed", what)
+        at = SourceLocation.of_traceback(error.__traceback__)
+        raise StageFailed(
+            f"{what} failed: {type(error).__name__}: {most_specific_line(str(error))}"
+            f"{f' ({at})' if at is not None else ''}",
+            hint=WHOLE_TRACEBACK,
+            stage=request.handle.stage_id,
+            run=request.handle.run_id,
+        ) from error
     returned = unreadable_kind(result)
     if returned:
         raise PushError(
@@ -304,18 +312,6 @@ def failures_of_source(request: PushRequest, secrets: Mapping[str, Any] = _NO_SE
         if is_spark_lost(error):
             raise
         raise _source_failure(request, error, secrets) from None
-
-
-def function_failed(request: PushRequest, error: BaseException) -> StageFailed:
-    """Return the error of a function of the user's that was to return a DataFrame."""
-    at = SourceLocation.of_traceback(error.__traceback__)
-    return StageFailed(
-        f"The function {request.source['callable']!r} that makes the rows of table {request.table!r} failed: "
-        f"{type(error).__name__}: {most_specific_line(str(error))}{f' ({at})' if at is not None else ''}",
-        hint=WHOLE_TRACEBACK,
-        stage=request.handle.stage_id,
-        run=request.handle.run_id,
-    )
 
 
 def job_failed(request: PushRequest, text: str) -> SamzaError:
