@@ -207,21 +207,16 @@ class Keeper:
         self._selector.register(ours, selectors.EVENT_READ)
         with suppress(OSError, psutil.Error):
             send(request.channel, liveness.identity(pid))
-        if not message["settings"].get("is_small"):
-            self._run_needs_spark(self._run)
 
     # -- one run -----------------------------------------------------------------------------------------------------
 
     def _run_asks(self, run: WarmRun) -> None:
-        """Read what the run's process says on its lease: that it needs Spark, or that it is gone."""
+        """Read what the run's process says on its lease: that it needs Spark, or that it is gone.
+
+        Spark is lent to it once; where it is not up yet, when it is.
+        """
         self._selector.unregister(run.lease)
         if (receive(run.lease) or {}).get("do") == LEND:
-            self._run_needs_spark(run)
-
-    def _run_needs_spark(self, run: WarmRun) -> None:
-        """Lend Spark to the run, once; where it is not up yet, when it is."""
-        if not run.needs_spark:
-            run.needs_spark = True
             self._start_spark()
             self._when_free(lambda: self._lend(run))
 

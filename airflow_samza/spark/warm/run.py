@@ -39,7 +39,7 @@ class WarmRun:
         root, application, run_id, _ = arguments
         self.name = f"{application} {run_id}"
         self.has_ended = False
-        self.needs_spark = self.was_lent = False
+        self.was_lent = False
         self.lease = lease
         self._root = root
         self._folder = RunFolder(application, run_id)
