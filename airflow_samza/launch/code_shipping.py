@@ -21,7 +21,6 @@ import time
 import uuid
 import zipfile
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from types import ModuleType
 from typing import NamedTuple
@@ -31,6 +30,7 @@ from airflow_samza.application.rejections import listed
 from airflow_samza.errors import ConfigError
 from airflow_samza.planner.stage_code import ShippedDigests
 from airflow_samza.runs.records.folders import RunFolder
+from airflow_samza.runs.records.run_code import RunCode
 from airflow_samza.systems.filesystems.filesystem import TEMPORARY_PREFIX, Filesystem
 from airflow_samza.systems.filesystems.local_copies import local_copy
 
@@ -81,18 +81,6 @@ _RACY = 2_000_000_000
 _DATE = (1980, 1, 1, 0, 0, 0)
 
 
-@dataclass(frozen=True)
-class ShippedCode:
-    """Code in a run's folder.
-
-    The zip's path from the root, the folder it was packed from (for messages), and the digests of what is in it.
-    """
-
-    path: str
-    origin: str
-    digests: ShippedDigests
-
-
 class UserCode(NamedTuple):
     """The files of an application's code, as they were at a time (``at``, monotonic seconds)."""
 
@@ -115,8 +103,8 @@ class UserCode(NamedTuple):
         return ShippedDigests(_digest_of(tuple(beside)) if beside else "", whole)
 
 
-def ship_code(files: Filesystem, run: RunFolder, code: UserCode) -> ShippedCode:
-    """Pack an application's code into the run's folder."""
+def ship_code(files: Filesystem, run: RunFolder, code: UserCode) -> RunCode:
+    """Pack an application's code into the run's folder; return where it lies, and where it was packed from."""
     if code.staying:
         log.info(
             "Of the application's folder, %d files and folders do not travel to Spark: %s. Names that begin with a "
@@ -128,7 +116,7 @@ def ship_code(files: Filesystem, run: RunFolder, code: UserCode) -> ShippedCode:
     path = f"{run.code}/{code.digests.whole}.zip"
     if not files.exists(path):
         files.put_if_absent(path, pack(code.entries))
-    return ShippedCode(path, str(code.origin), code.digests)
+    return RunCode(path=path, origin=str(code.origin))
 
 
 def _needed(module: ModuleType, origin: Path, entries: Entries) -> list[Entry]:

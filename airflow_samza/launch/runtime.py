@@ -14,7 +14,7 @@ from typing import Any
 from airflow_samza.application.loader import load_application
 from airflow_samza.launch.bindings import with_root_access
 from airflow_samza.launch.class_archive import configured
-from airflow_samza.launch.code_shipping import ShippedCode, ship_archive, ship_code, ship_package
+from airflow_samza.launch.code_shipping import ship_archive, ship_code, ship_package
 from airflow_samza.launch.comparison import compare_runs, run_to_compare
 from airflow_samza.launch.drivers.driver_pod import why_driver_ended
 from airflow_samza.launch.drivers.spark_submit import cluster_conf
@@ -441,7 +441,7 @@ class SparkRuntime(RecordedRuns):
 
     def _settings(
         self,
-        code: RunCode | ShippedCode,
+        code: RunCode,
         folder: RunFolder,
         bindings: Mapping[str, SystemBinding],
         conf: Mapping[str, str],
