@@ -27,7 +27,7 @@ from airflow_samza.launch.runner_python import checked_path
 from airflow_samza.launch.runner_settings import DEFAULT_IDLE_SECONDS, IDLE_OF_ONE_SECONDS, POLL_SECONDS, RunnerSettings
 from airflow_samza.launch.spark_settings import is_per_job, reject_static
 from airflow_samza.launch.stage_watch import StageWatch
-from airflow_samza.launch.submission import Code, checked_conf, stage_error, submit
+from airflow_samza.launch.submission import checked_conf, stage_error, submit
 from airflow_samza.launch.table_push import prepare_push, push_bindings, submit_push, table_place
 from airflow_samza.launch.warm.settings import WarmRunners, configured_warm_runners
 from airflow_samza.prepare.bound_systems import bind_systems, run_bindings
@@ -197,12 +197,10 @@ class SparkRuntime(RecordedRuns):
         if self._master.is_connect:  # the run may have been planned for another master
             reject_over_connect(run, systems)
 
-        def settings(is_first: bool) -> tuple[RunnerSettings, Code]:
+        def settings(is_first: bool) -> tuple[RunnerSettings, RunCode]:
             code = code_for(self._files, run, self._py_modules, self._plan_anew, is_first=is_first)
             of_runner = self._settings(code, handle.run, bindings, conf)
-            return dataclasses.replace(of_runner, is_small=may_do_without_spark(run)), Code(
-                code.reference, code.digests.get(stage_id, "")
-            )
+            return dataclasses.replace(of_runner, is_small=may_do_without_spark(run)), code
 
         return submit(self._files, handle, settings, conf, lambda: reopen(self._files, systems, run))
 
