@@ -20,17 +20,17 @@ import sys
 import time
 import uuid
 import zipfile
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePosixPath
 from types import ModuleType
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from airflow_samza.application.code_digest import user_sources
 from airflow_samza.application.rejections import listed
 from airflow_samza.errors import ConfigError
 from airflow_samza.planner.stage_code import ShippedDigests
 from airflow_samza.runs.records.folders import RunFolder
+from airflow_samza.runs.records.run_code import RunCode
 from airflow_samza.systems.filesystems.filesystem import TEMPORARY_PREFIX, Filesystem
 from airflow_samza.systems.filesystems.local_copies import local_copy
 
@@ -44,23 +44,22 @@ _BLOCK = 1024 * 1024
 
 
 class Entry(NamedTuple):
-    """A file that travels, as it was when it was looked at.
+    """A file that travels, as it was when it was looked at; equal ones have equal content.
 
-    ``name`` is its name in the zip, "" for the content of a zip or wheel; times are in nanoseconds. A folder into which
-    nobody has looked has a slash behind its name. ``mode`` has the permissions of the folders around it, too.
+    ``name`` is its name in the zip, "" for the content of a zip or wheel. A folder into which nobody has looked has a
+    slash behind its name. ``state`` are inode, size and times (in nanoseconds), by which ``git status`` compares files,
+    too, and of a file that has just changed also when it was looked at. ``mode`` has the permissions of the folders
+    around it, too.
     """
 
     name: str
     path: str
-    inode: int
-    size: int
-    modified: int
-    changed: int
+    state: tuple[int, ...]
     mode: int
     is_linked: bool
 
 
-Entries = Sequence[Entry]
+Entries = tuple[Entry, ...]
 
 _IN_A_FUNCTION = re.compile(rb"^[ \t]+(?:from[ \t]+(\w[\w.]*)[ \t]+import\b|import[ \t]+(\w[\w., \t]*))", re.MULTILINE)
 """An import statement that is not the first thing on its line: most often one in a function."""
@@ -78,48 +77,8 @@ _FOR_OTHERS = 0o044
 _RACY = 2_000_000_000
 """Nanoseconds after a change in which a file may change again and keep its times."""
 
-_T = TypeVar("_T")
-
-
-def _once_for(results: int) -> Callable[[Callable[[Entries], _T]], Callable[[Entries], _T]]:
-    """Have a function of files keep its last results, each for as long as its files stay as they are.
-
-    A file is compared by inode, size and times, as ``git status`` does it; one that has just changed is read anew.
-    """
-
-    def keeping(function: Callable[[Entries], _T]) -> Callable[[Entries], _T]:
-        kept: dict[tuple[Entry, ...], _T] = {}
-
-        @functools.wraps(function)
-        def kept_or_new(entries: Entries) -> _T:
-            key, settled = tuple(entries), time.time_ns() - _RACY
-            earlier = kept.pop(key, None)  # in one step: threads plan, too
-            result = function(entries) if earlier is None else earlier
-            if all(entry.changed < settled for entry in entries):
-                kept[key] = result
-                while len(kept) > results:
-                    kept.pop(next(iter(kept)), None)
-            return result
-
-        return kept_or_new
-
-    return keeping
-
-
 # The zip's bytes must depend on the content alone, so every entry carries the oldest date that a zip can hold.
 _DATE = (1980, 1, 1, 0, 0, 0)
-
-
-@dataclass(frozen=True)
-class ShippedCode:
-    """Code in a run's folder.
-
-    The zip's path from the root, the folder it was packed from (for messages), and the digests of what is in it.
-    """
-
-    path: str
-    origin: str
-    digests: ShippedDigests
 
 
 class UserCode(NamedTuple):
@@ -132,9 +91,20 @@ class UserCode(NamedTuple):
     staying: Sequence[str]
     """Names of files and folders among these that do not travel."""
 
+    @property
+    def digests(self) -> ShippedDigests:
+        """The digests of what travels.
 
-def ship_code(files: Filesystem, run: RunFolder, code: UserCode) -> ShippedCode:
-    """Pack an application's code into the run's folder."""
+        That of data is of the files that are no modules beside the application's; "" where there are none.
+        """
+        inside = _inside(self.origin)
+        beside = [one for one in self.entries if not (one.name.endswith(".py") and one.path.startswith(inside))]
+        whole = _digest_of(tuple(_needed(self.module, self.origin, self.entries)))
+        return ShippedDigests(_digest_of(tuple(beside)) if beside else "", whole)
+
+
+def ship_code(files: Filesystem, run: RunFolder, code: UserCode) -> RunCode:
+    """Pack an application's code into the run's folder; return where it lies, and where it was packed from."""
     if code.staying:
         log.info(
             "Of the application's folder, %d files and folders do not travel to Spark: %s. Names that begin with a "
@@ -143,22 +113,10 @@ def ship_code(files: Filesystem, run: RunFolder, code: UserCode) -> ShippedCode:
             len(code.staying),
             listed(code.staying, _SHOWN),
         )
-    digests = shipped_digests(code)
-    path = f"{run.code}/{digests.whole}.zip"
+    path = f"{run.code}/{code.digests.whole}.zip"
     if not files.exists(path):
         files.put_if_absent(path, pack(code.entries))
-    return ShippedCode(path, str(code.origin), digests)
-
-
-def shipped_digests(code: UserCode) -> ShippedDigests:
-    """Return the digests of what travels.
-
-    That of data is of the files that are no modules beside the application's; "" where there are none.
-    """
-    inside = _inside(code.origin)
-    beside = [entry for entry in code.entries if not (entry.name.endswith(".py") and entry.path.startswith(inside))]
-    whole = _digest_of(_needed(code.module, code.origin, code.entries))
-    return ShippedDigests(_digest_of(beside) if beside else "", whole)
+    return RunCode(path=path, origin=str(code.origin))
 
 
 def _needed(module: ModuleType, origin: Path, entries: Entries) -> list[Entry]:
@@ -178,7 +136,7 @@ def _needed(module: ModuleType, origin: Path, entries: Entries) -> list[Entry]:
     ]
 
 
-@_once_for(results=4)
+@functools.lru_cache(maxsize=4)
 def _digest_of(entries: Entries) -> str:
     digest = hashlib.sha256()
     for entry in sorted(entries):
@@ -207,7 +165,7 @@ def packed_package() -> bytes:
     """
     folder = Path(__file__).resolve().parents[2]
     package = _travelling(_files_of(folder, "airflow_samza"), folder, 0, [])
-    return pack([*package, *_entries("__main__.py", str(folder / "airflow_samza/spark/driver_program.py"))])
+    return pack((*package, *_entries("__main__.py", str(folder / "airflow_samza/spark/driver_program.py"))))
 
 
 def ship_archive(files: Filesystem, run: RunFolder, archive: str) -> str:
@@ -279,7 +237,7 @@ def code_of(module: ModuleType, py_modules: Iterable[str] = ()) -> UserCode:
         files[top] = _travelling(_files_of(origin, top), origin, readers, staying)
         if not is_installed:
             waiting += sorted(_imported_later(files[top]).difference(files), reverse=True)
-    entries = [*(entry for top in sorted(files) for entry in files[top]), *_more_code(py_modules, staying)]
+    entries = (*(entry for top in sorted(files) for entry in files[top]), *_more_code(py_modules, staying))
     return UserCode(module, origin, entries, now, staying)
 
 
@@ -302,7 +260,7 @@ def _more_code(paths: Iterable[str], staying: list[str]) -> list[Entry]:
     return entries
 
 
-def _travelling(entries: Entries, folder: Path, readers: int, staying: list[str]) -> Entries:
+def _travelling(entries: Iterable[Entry], folder: Path, readers: int, staying: list[str]) -> Entries:
     """Return the files of a folder that leave this host; the names of all others are added to ``staying``.
 
     These are what has a name that begins with a dot, a link to outside the folder, and what some of those may not read
@@ -321,10 +279,10 @@ def _travelling(entries: Entries, folder: Path, readers: int, staying: list[str]
             staying.append(entry.name)
         else:
             travelling.append(entry)
-    return travelling
+    return tuple(travelling)
 
 
-@_once_for(results=1)
+@functools.lru_cache(maxsize=1)
 def pack(entries: Entries) -> bytes:
     """Return a zip whose bytes depend on names and content alone; of an entry without a name its content."""
     contents: dict[str, bytes] = {}
@@ -380,7 +338,7 @@ def _files_of(origin: Path, top: str) -> list[Entry]:
                     if not item.name.endswith((".pyc", ".pyo", ".so")):
                         entries += _entries(name, item.path, around, is_linked=is_linked or item.is_symlink())
                 elif item.is_symlink() or item.name.startswith("."):
-                    entries.append(Entry(f"{name}/", item.path, 0, 0, 0, 0, 0, is_linked=True))
+                    entries.append(Entry(f"{name}/", item.path, (), 0, is_linked=True))
                 else:
                     waiting.append((name, item.path, around & item.stat().st_mode))
     return sorted(entries)
@@ -394,8 +352,10 @@ def _entries(name: str, path: str, around: int = ~0, *, is_linked: bool = False)
         return []
     if not stat.S_ISREG(status.st_mode) or (name and status.st_size > LARGEST_DATA_FILE):
         return []
-    times = status.st_mtime_ns, status.st_ctime_ns
-    return [Entry(name, path, status.st_ino, status.st_size, *times, around & status.st_mode, is_linked)]
+    now = time.time_ns()
+    seen = (now,) if status.st_ctime_ns > now - _RACY else ()
+    state = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns, *seen)
+    return [Entry(name, path, state, around & status.st_mode, is_linked)]
 
 
 def _content(entry: Entry) -> bytes:
@@ -422,7 +382,7 @@ def _imported_from(origin: Path) -> set[str]:
     return names
 
 
-@_once_for(results=32)
+@functools.lru_cache(maxsize=32)
 def _imported_later(entries: Entries) -> frozenset[str]:
     """Return the top-level names that functions in files of Python import, whatever these are."""
     tops: set[str] = set()

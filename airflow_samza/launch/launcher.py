@@ -10,6 +10,7 @@ import os
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 
 from airflow_samza.errors import SamzaError
 from airflow_samza.launch.drivers.driver_services import driver_service
@@ -73,20 +74,15 @@ def start_runner(files: Filesystem, run: RunFolder, settings: RunnerSettings) ->
 def start_warm_ahead(run_id: str, settings: RunnerSettings) -> None:
     """Start a warm runner where one may serve the run, which is about to be planned; what fails is reported later."""
     if settings.may_be_warm:
-        try:
-            python = settings.python or sys.executable
-            start_ahead(settings, python, run_id, runner_environment(settings.python))
-        except (OSError, SamzaError) as error:
-            logger.debug("no warm runner is started ahead: %s", error)
+        with suppress(OSError, SamzaError):
+            start_ahead(settings, settings.python or sys.executable, run_id, runner_environment(settings.python))
 
 
 def want_spark_ahead(settings: RunnerSettings) -> None:
     """Have Spark come up, which a run needs that is planned; what fails is reported later."""
     if settings.may_be_warm:
-        try:
+        with suppress(OSError, SamzaError):
             want_spark(settings, runner_environment(settings.python))
-        except (OSError, SamzaError) as error:
-            logger.debug("Spark is not started ahead: %s", error)
 
 
 def check_place(master: Master, submit: SubmitOptions, python: str = "") -> None:

@@ -44,7 +44,7 @@ def bring_code(
         user_code = present_code(run.reference, py_modules)
     shipped = ship_code(files, folder, user_code)
     spec = load_application(run.reference).spec(run.config)
-    digests = stage_digests(run.reference, spec, run.plan, shipped.digests)
+    digests = stage_digests(run.reference, spec, run.plan, user_code.digests)
     code = RunCode(run.generation, shipped.path, shipped.origin, run.reference, digests)
     for stage_id, digest in digests.items():
         if code_run(files, run, stage_id) not in ("", digest):

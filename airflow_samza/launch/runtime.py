@@ -14,7 +14,7 @@ from typing import Any
 from airflow_samza.application.loader import load_application
 from airflow_samza.launch.bindings import with_root_access
 from airflow_samza.launch.class_archive import configured
-from airflow_samza.launch.code_shipping import ShippedCode, ship_archive, ship_code, ship_package, shipped_digests
+from airflow_samza.launch.code_shipping import ship_archive, ship_code, ship_package
 from airflow_samza.launch.comparison import compare_runs, run_to_compare
 from airflow_samza.launch.drivers.driver_pod import why_driver_ended
 from airflow_samza.launch.drivers.spark_submit import cluster_conf
@@ -27,7 +27,7 @@ from airflow_samza.launch.runner_python import checked_path
 from airflow_samza.launch.runner_settings import DEFAULT_IDLE_SECONDS, IDLE_OF_ONE_SECONDS, POLL_SECONDS, RunnerSettings
 from airflow_samza.launch.spark_settings import is_per_job, reject_static
 from airflow_samza.launch.stage_watch import StageWatch
-from airflow_samza.launch.submission import Code, checked_conf, stage_error, submit
+from airflow_samza.launch.submission import checked_conf, stage_error, submit
 from airflow_samza.launch.table_push import prepare_push, push_bindings, submit_push, table_place
 from airflow_samza.launch.warm.settings import WarmRunners, configured_warm_runners
 from airflow_samza.prepare.bound_systems import bind_systems, run_bindings
@@ -155,7 +155,7 @@ class SparkRuntime(RecordedRuns):
             self._default_system,
             request,
             on_wait,
-            shipped_digests(code),
+            code.digests,
             self._plan_anew,
             over_connect=self._master.is_connect,
         )
@@ -167,7 +167,7 @@ class SparkRuntime(RecordedRuns):
     @opens_root
     def preview(self, request: RunRequest) -> RunPlan:
         """Return the plan that a run would get now; nothing is made or stored."""
-        shipped = shipped_digests(present_code(request.application, self._py_modules))
+        shipped = present_code(request.application, self._py_modules).digests
         connect = self._master.is_connect
         return preview_run(self._files, self._systems, self._default_system, request, shipped, over_connect=connect)
 
@@ -197,12 +197,10 @@ class SparkRuntime(RecordedRuns):
         if self._master.is_connect:  # the run may have been planned for another master
             reject_over_connect(run, systems)
 
-        def settings(is_first: bool) -> tuple[RunnerSettings, Code]:
+        def settings(is_first: bool) -> tuple[RunnerSettings, RunCode]:
             code = code_for(self._files, run, self._py_modules, self._plan_anew, is_first=is_first)
             of_runner = self._settings(code, handle.run, bindings, conf)
-            return dataclasses.replace(of_runner, is_small=may_do_without_spark(run)), Code(
-                code.reference, code.digests.get(stage_id, "")
-            )
+            return dataclasses.replace(of_runner, is_small=may_do_without_spark(run)), code
 
         return submit(self._files, handle, settings, conf, lambda: reopen(self._files, systems, run))
 
@@ -441,7 +439,7 @@ class SparkRuntime(RecordedRuns):
 
     def _settings(
         self,
-        code: RunCode | ShippedCode,
+        code: RunCode,
         folder: RunFolder,
         bindings: Mapping[str, SystemBinding],
         conf: Mapping[str, str],

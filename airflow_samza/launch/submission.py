@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from airflow_samza.errors import ConfigError, SamzaError, StageError, StageFailed, StageLost
 from airflow_samza.launch.bindings import has_old_secrets
@@ -15,6 +15,7 @@ from airflow_samza.launch.runner_settings import POLL_SECONDS, RunnerSettings
 from airflow_samza.launch.spark_settings import FIXED, is_per_job
 from airflow_samza.runs.records.folders import read_fixed, write_once
 from airflow_samza.runs.records.names import Generation
+from airflow_samza.runs.records.run_code import RunCode
 from airflow_samza.runs.stages.stage_runners import RunnerEnd, RunnerFolder, RunnerPlace, StageRequest, enqueue
 from airflow_samza.runs.stages.stage_state import (
     CANCELLED,
@@ -44,21 +45,10 @@ from airflow_samza.systems.filesystems.object_store import requests
 from airflow_samza.systems.filesystems.pace import Looks
 
 
-@dataclass(frozen=True)
-class Code:
-    """The code that an attempt runs: ``reference`` loads the application, ``digest`` is that of the callables.
-
-    ``reference`` "": as the plan says. ``digest`` "": it is not known, or cannot be compared.
-    """
-
-    reference: str = ""
-    digest: str = ""
-
-
 def submit(
     files: Filesystem,
     handle: StageHandle,
-    settings: Callable[[bool], tuple[RunnerSettings, Code]],
+    settings: Callable[[bool], tuple[RunnerSettings, RunCode]],
     spark_conf: Mapping[str, str],
     reopen: Callable[[], None] | None = None,
 ) -> StageHandle:
@@ -68,7 +58,7 @@ def submit(
 
     ``settings`` is called only when a runner may have to be started, after ``reopen``: a run that is submitted to is
     open again. It gets whether the stage is submitted for the first time under its plan, and so runs the run's code;
-    a retry and a clear bring the present one.
+    a retry and a clear bring the present one. Of the code without a reference the application is as the plan says.
     """
     generations = supersede_older(files, handle)
     reopen = reopen or (lambda: files.delete(handle.run.closed))
@@ -91,8 +81,9 @@ def submit(
             return submitted
     if can_finish(files, handle.folder):  # everything is staged: no Spark is needed, ``finish`` continues from here
         before = newest_request(files, handle.folder) or StageRequest("", "", 0)
-        code = Code(before.reference, before.code) if is_committed(files, handle.folder) else settings(False)[1]
-        if before.code in ("", code.digest):
+        same = RunCode(reference=before.reference, digests={handle.stage_id: before.code})
+        code = same if is_committed(files, handle.folder) else settings(False)[1]
+        if before.code in ("", code.digests.get(handle.stage_id, "")):
             submitted = replace(handle, attempt=status.attempt + 1)
             write_once(
                 files, handle.folder.attempt(submitted.attempt, "request"), _request(submitted, spark_conf, code)
@@ -198,7 +189,7 @@ def _submit_attempt(
     files: Filesystem,
     handle: StageHandle,
     status: StageStatus,
-    settings: Callable[[bool], tuple[RunnerSettings, Code]],
+    settings: Callable[[bool], tuple[RunnerSettings, RunCode]],
     spark_conf: Mapping[str, str],
     reopen: Callable[[], None],
     *,
@@ -223,7 +214,7 @@ def _submit_attempt(
         submitted = replace(submitted, attempt=submitted.attempt + 1)
 
 
-def _request(handle: StageHandle, spark_conf: Mapping[str, str], code: Code) -> StageRequest:
+def _request(handle: StageHandle, spark_conf: Mapping[str, str], code: RunCode) -> StageRequest:
     return StageRequest(
         stage=handle.stage_id,
         generation=str(handle.generation),
@@ -232,7 +223,7 @@ def _request(handle: StageHandle, spark_conf: Mapping[str, str], code: Code) -> 
         spark_conf={key: value for key, value in spark_conf.items() if is_per_job(key)},
         requests=requests.take(),
         reference=code.reference,
-        code=code.digest,
+        code=code.digests.get(handle.stage_id, ""),
     )
 
 

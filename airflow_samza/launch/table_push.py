@@ -17,13 +17,14 @@ from airflow_samza.application.rejections import did_you_mean, imported, listed
 from airflow_samza.config import Config
 from airflow_samza.errors import ConfigError, PushError, SamzaError, UnknownName
 from airflow_samza.launch.runner_settings import RunnerSettings
-from airflow_samza.launch.submission import Code, submit
+from airflow_samza.launch.submission import submit
 from airflow_samza.prepare.bound_systems import bind_systems, declared_systems, kind_of, run_bindings, system_name
 from airflow_samza.prepare.side_inputs import keeps_no_versions
 from airflow_samza.records import plain
 from airflow_samza.runs.records import folders
 from airflow_samza.runs.records.data_interval import DataInterval
 from airflow_samza.runs.records.expectations import Declared
+from airflow_samza.runs.records.run_code import RunCode
 from airflow_samza.runs.stages.stage_state import QUEUED, RUNNING, StageHandle, stage_status
 from airflow_samza.runs.tables import versions
 from airflow_samza.runs.tables.lake_changes import PUSH_ALL, changed_since
@@ -373,4 +374,4 @@ def submit_push(
         if version is not None:
             folders.write_once(files, handle.folder.result, PushResult(version.number, version.push_id))
         folders.replace(files, request_path(handle), request)
-    return submit(files, handle, lambda _: (settings(), Code()), conf)
+    return submit(files, handle, lambda _: (settings(), RunCode()), conf)

@@ -131,17 +131,9 @@ def _read(driver: DriverSession, spark: SparkSession, push: PushContext) -> Data
     log.info("%s: reading %s", group, request.source_text)
     secrets = push.bindings[SOURCE].options if SOURCE in push.bindings else {}
     with driver.tagged(spark, group, f"source of table {request.table}"):
-        try:
-            if request.lake is not None:
-                return read_lake(driver, spark, push, request.lake)
-            return read_source(spark, request, secrets)
-        except SamzaError:
-            raise
-        except USER_ERRORS as error:
-            let_interrupts_through(error)
-            if is_spark_lost(error) or request.kind_of_source != "callable":
-                raise
-            raise function_failed(request, error) from error
+        if request.lake is not None:
+            return read_lake(driver, spark, push, request.lake)
+        return read_source(spark, request, secrets)
 
 
 @dataclass(frozen=True)
@@ -167,6 +159,8 @@ def read_source(spark: SparkSession, request: PushRequest, secrets: Mapping[str,
     """Return the source as Spark reads it. ``secrets`` are options that lie in no file, such as a password."""
     source = request.source
     kind = request.kind_of_source
+    if kind == "callable":
+        return _called(spark, request)
     with failures_of_source(request, secrets):
         if kind == "path":
             chosen = format_of(source)
@@ -176,22 +170,40 @@ def read_source(spark: SparkSession, request: PushRequest, secrets: Mapping[str,
             return spark.table(source["table"])
         if kind == "query":
             return spark.sql(source["query"])
-        if kind == "jdbc":
-            return read_hidden(spark, "jdbc", {**source["jdbc"], **secrets}, secrets)
-        result = function_of_source(request.table, str(source["callable"]))(spark)
-        returned = unreadable_kind(result)
-        if returned:
-            raise PushError(
-                f"The function {source['callable']!r} that makes the rows of table {request.table!r} returned "
-                f"{returned}, and must return a DataFrame of Spark that is read once.",
-                hint="Return spark.table(…), spark.read… or spark.createDataFrame(…).",
-                table=request.table,
-            )
-        frame: DataFrame = result
-        reject_secrets(
-            spark, frame, f"The function {source['callable']!r} that makes the rows of table {request.table!r}"
+        return read_hidden(spark, "jdbc", {**source["jdbc"], **secrets}, secrets)
+
+
+def _called(spark: SparkSession, request: PushRequest) -> DataFrame:
+    """Return what a function of the user's makes of the session."""
+    name = str(request.source["callable"])
+    what = f"The function {name!r} that makes the rows of table {request.table!r}"
+    try:
+        result = function_of_source(request.table, name)(spark)
+    except SamzaError:
+        raise
+    except USER_ERRORS as error:
+        let_interrupts_through(error)
+        if is_spark_lost(error):
+            raise
+        log.exception("%s failed", what)
+        at = SourceLocation.of_traceback(error.__traceback__)
+        raise StageFailed(
+            f"{what} failed: {type(error).__name__}: {most_specific_line(str(error))}"
+            f"{f' ({at})' if at is not None else ''}",
+            hint=WHOLE_TRACEBACK,
+            stage=request.handle.stage_id,
+            run=request.handle.run_id,
+        ) from error
+    returned = unreadable_kind(result)
+    if returned:
+        raise PushError(
+            f"{what} returned {returned}, and must return a DataFrame of Spark that is read once.",
+            hint="Return spark.table(…), spark.read… or spark.createDataFrame(…).",
+            table=request.table,
         )
-        return frame
+    frame: DataFrame = result
+    reject_secrets(spark, frame, what)
+    return frame
 
 
 def _read_path(
@@ -297,21 +309,9 @@ def failures_of_source(request: PushRequest, secrets: Mapping[str, Any] = _NO_SE
     except SamzaError:
         raise
     except Exception as error:
-        if is_spark_lost(error) or request.kind_of_source == "callable":
+        if is_spark_lost(error):
             raise
         raise _source_failure(request, error, secrets) from None
-
-
-def function_failed(request: PushRequest, error: BaseException) -> StageFailed:
-    """Return the error of a function of the user's that was to return a DataFrame."""
-    at = SourceLocation.of_traceback(error.__traceback__)
-    return StageFailed(
-        f"The function {request.source['callable']!r} that makes the rows of table {request.table!r} failed: "
-        f"{type(error).__name__}: {most_specific_line(str(error))}{f' ({at})' if at is not None else ''}",
-        hint=WHOLE_TRACEBACK,
-        stage=request.handle.stage_id,
-        run=request.handle.run_id,
-    )
 
 
 def job_failed(request: PushRequest, text: str) -> SamzaError:

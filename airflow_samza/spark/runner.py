@@ -58,9 +58,11 @@ def main(arguments: list[str], settings: dict[str, Any] | None = None, lent: Ope
         from airflow_samza.spark.spark_engine import SparkEngine
 
         def opened() -> DriverSession:
-            started = time.monotonic()
+            nonlocal lent
+            started, opening = time.monotonic(), lent or open_session
+            lent = None  # a warm runner whose Spark does not come up has no other: who tries again has one of its own
             try:
-                driver = (lent or open_session)(name, settings, files)
+                driver = opening(name, settings, files)
             except SamzaError:
                 raise
             except Exception as error:
@@ -70,13 +72,14 @@ def main(arguments: list[str], settings: dict[str, Any] | None = None, lent: Ope
             return driver
 
         driver: DriverSession
+        leaves_archive = lent is None
         if may_be_late:
             from airflow_samza.spark.sessions.late_session import LateSession
 
             driver = LateSession(settings["master"], opened, java.abandon if java is not None else lambda: None)
         else:
             driver = opened()
-        return SparkEngine(driver, settings if lent is None else None, forker)
+        return SparkEngine(driver, settings if leaves_archive else None, forker)
 
     code = run_process(arguments, open_engine, settings)
     if java is not None and code == GAVE_WAY:

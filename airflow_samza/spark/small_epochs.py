@@ -77,8 +77,8 @@ class SmallEpochs:
             raise
         self.close(left=1)
         level = logging.INFO if intent.epoch == 0 else logging.DEBUG
-        took = time.monotonic() - started
-        log.log(level, "%s: %d %s took %.2f s beside the driver", attempt.group, tasks, _tasks(tasks), took)
+        took, named = time.monotonic() - started, "task" if tasks == 1 else "tasks"
+        log.log(level, "%s: %d %s took %.2f s beside the driver", attempt.group, tasks, named, took)
         return True
 
     def _run(self, intent: Intent, *, alone: bool) -> None:
@@ -102,10 +102,10 @@ class SmallEpochs:
                 if process not in busy:
                     if not process.is_ready(0.0):  # it has died before it was there
                         self._give_back(process)
-                elif (ran := process.answer()) is not None:
+                elif (error := process.answer()) is not None:
                     busy.remove(process)
-                    if ran.error is not None:
-                        raise SamzaError.from_dict(ran.error)
+                    if error:
+                        raise SamzaError.from_dict(error)
             if time.monotonic() - looked > LOOK_SECONDS:
                 looked = time.monotonic()
                 if self._context.attempt.cancel_requested():
@@ -142,10 +142,6 @@ class SmallEpochs:
         """Give back all idle processes but the first so many."""
         while len(self._processes) > left:
             self._give_back(self._processes[-1])
-
-
-def _tasks(count: int) -> str:
-    return "task" if count == 1 else "tasks"
 
 
 def most_messages_of(program: StageProgram, *, lasts: bool) -> int:

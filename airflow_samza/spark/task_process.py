@@ -89,13 +89,6 @@ class TaskOrder:
     path: Sequence[str]
 
 
-@dataclass(frozen=True)
-class TasksRun:
-    """The end of an order, and the error as JSON of the task that has failed; None when all have succeeded."""
-
-    error: dict[str, Any] | None = None
-
-
 class TaskProcess:
     """A process that runs tasks of one stage at a time, as the driver sees it."""
 
@@ -122,8 +115,8 @@ class TaskProcess:
         with suppress(OSError):  # that it is gone is seen where the answer is awaited
             self.connection.send(order)
 
-    def answer(self) -> TasksRun | None:
-        """Return what became of an order; None while the tasks run, which is asked again.
+    def answer(self) -> dict[str, Any] | None:
+        """Return the error of an order as JSON, empty when all tasks have succeeded; None while they run.
 
         Raises:
             EOFError: the process has died.
@@ -291,7 +284,8 @@ def _run_tasks(connection: Connection) -> None:
         os._exit(0)
 
 
-def _run(order: TaskOrder) -> TasksRun:
+def _run(order: TaskOrder) -> dict[str, Any]:
+    """Run the tasks of an order; return the error as JSON of the one that has failed, else nothing."""
     from airflow_samza.engine.task_section import TaskSection
     from airflow_samza.engine.worker_errors import error_of_task
     from airflow_samza.launch.bindings import take_root_access
@@ -312,8 +306,8 @@ def _run(order: TaskOrder) -> TasksRun:
         with suppress(OSError, ValueError):  # the error counts, whether its traceback can be printed or not
             traceback.print_exc()
             sys.stderr.flush()
-        return TasksRun(error_of_task(error, stage.stage, task).to_dict())
-    return TasksRun()
+        return error_of_task(error, stage.stage, task).to_dict()
+    return {}
 
 
 @lru_cache(maxsize=1)

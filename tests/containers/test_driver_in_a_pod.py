@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_samza.launch.drivers.driver_files import leave_driver
+from airflow_samza.launch.drivers.driver_files import driver_left
 from airflow_samza.launch.drivers.spark_submit import find_spark_submit
 from airflow_samza.launch.masters import SubmitOptions
 from airflow_samza.launch.runner_settings import RunnerSettings
@@ -27,8 +27,8 @@ def test_a_driver_that_is_fetched_by_a_signed_link_runs_in_client_mode(s3: S3Ser
     """Without its key it ends at once, with the sentence that says so: it has come as far as its own code."""
     files = open_filesystem(s3.url(tmp_path.name))
     settings = RunnerSettings(files.root, {}, master="k8s://https://here", submit=SubmitOptions("cluster"))
-    left = leave_driver(files, RUN, settings)
-    driver = left.driver
+    with driver_left(files, RUN, settings) as (driver, log):
+        pass
     assert driver.program.startswith("http")
     done = subprocess.run(
         [find_spark_submit(""), "--master", "local[1]", "--deploy-mode", "client", driver.program, *driver.arguments],
@@ -39,4 +39,4 @@ def test_a_driver_that_is_fetched_by_a_signed_link_runs_in_client_mode(s3: S3Ser
     )
     assert done.returncode != 0
     assert "was started without SPARK_SAMZA_HANDOVER_SECRET" in done.stdout + done.stderr
-    assert b"was started without" in files.read(left.log)
+    assert b"was started without" in files.read(log)

@@ -19,8 +19,8 @@ import os
 import urllib.error
 import urllib.request
 import uuid
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from airflow_samza.errors import SamzaError, StageFailed
@@ -47,17 +47,12 @@ _FETCH_SECONDS = 600.0
 _LINK_SECONDS = 60.0
 
 
-@dataclass(frozen=True)
-class DriverFiles:
-    """A driver that can be started, and its log; ``withdraw`` deletes what is of no use once the driver is there."""
+@contextmanager
+def driver_left(files: Filesystem, run: RunFolder, settings: RunnerSettings) -> Iterator[tuple[Driver, str]]:
+    """Leave program and settings where a driver will find them, and yield the driver and its log, from the root.
 
-    driver: Driver
-    log: str
-    withdraw: Callable[[], None] = field(repr=False)
-
-
-def leave_driver(files: Filesystem, run: RunFolder, settings: RunnerSettings) -> DriverFiles:
-    """Leave program and settings where the driver will find them."""
+    At last the settings are deleted: they are of no use once the driver is there.
+    """
     place, once = f"{run.servers}/{settings.key}", uuid.uuid4().hex
     log, handover = f"{place}/starting-{once}.log", f"{place}/handover-{once}.sealed"
     cluster = parse_master(settings.master).cluster if settings.submit.in_cluster else ""
@@ -78,7 +73,10 @@ def leave_driver(files: Filesystem, run: RunFolder, settings: RunnerSettings) ->
         conf={**settings.conf, **({f"{setting}{HANDOVER_SECRET}": secret} if setting else {})},
         environment={} if setting else {HANDOVER_SECRET: secret},
     )
-    return DriverFiles(driver, log, lambda: files.delete(handover))
+    try:
+        yield driver, log
+    finally:
+        files.delete(handover)
 
 
 def _fetched_from(files: Filesystem, program: str, cluster: str, settings: RunnerSettings) -> str:

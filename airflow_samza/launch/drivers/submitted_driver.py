@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from airflow_samza.errors import StageFailed
-from airflow_samza.launch.drivers.driver_files import leave_driver
+from airflow_samza.launch.drivers.driver_files import driver_left
 from airflow_samza.launch.drivers.driver_pod import POD_NAME, DriverPod, own_pod, pod_name
 from airflow_samza.launch.drivers.driver_services import RunningDriver, driver_service
 from airflow_samza.launch.drivers.kubernetes_api import REJECTED
@@ -159,35 +159,34 @@ def submit_driver(files: Filesystem, run: RunFolder, settings: RunnerSettings) -
     """Start a spark-submit, which starts the driver here or in the cluster; at last delete what they were given."""
     submit = settings.submit
     python = "" if submit.in_cluster else settings.python  # there it is a path of another host
-    given = leave_driver(files, run, settings)
-    driver, place = given.driver, f"{run.servers}/{settings.key}"
-    properties = scratch_path(files, f"{place}/spark-{driver.once}.conf")
-    try:
+    with driver_left(files, run, settings) as (driver, driver_log):
+        place = f"{run.servers}/{settings.key}"
+        properties = scratch_path(files, f"{place}/spark-{driver.once}.conf")
         address = {} if submit.in_cluster else own_address(settings.conf)
         conf, master, pod = {**driver.conf, **address}, parse_master(settings.master), None
         if submit.in_cluster and master.cluster == KUBERNETES:
             pod = DriverPod(master.server, conf, conf.setdefault(POD_NAME, pod_name(driver.name, driver.once)))
         elif master.cluster == KUBERNETES and IN_POD in os.environ and POD_NAME not in conf:
             conf |= own_pod(master, conf)
-        leave_properties(properties, conf)
-        command = submit_command(
-            master,
-            submit,
-            name=driver.name,
-            properties=properties,
-            driver=driver.program,
-            arguments=driver.arguments,
-            pyspark=find_environment(python, KEY).spark_home if python else "",
-        )
-        log = f"{place}/submitting-{driver.once}.log" if submit.in_cluster else given.log
-        process = spawn(files, command, log, python, driver.environment)
-        if submit.in_cluster:
-            yield ClusterDriver(files, process, log, settings, given.log, command, pod)
-        else:
-            yield OwnProcess(files, process, log, submit.start_seconds, SPARK_SUBMIT)
-    finally:
-        given.withdraw()
-        Path(properties).unlink(missing_ok=True)
+        try:
+            leave_properties(properties, conf)
+            command = submit_command(
+                master,
+                submit,
+                name=driver.name,
+                properties=properties,
+                driver=driver.program,
+                arguments=driver.arguments,
+                pyspark=find_environment(python, KEY).spark_home if python else "",
+            )
+            log = f"{place}/submitting-{driver.once}.log" if submit.in_cluster else driver_log
+            process = spawn(files, command, log, python, driver.environment)
+            if submit.in_cluster:
+                yield ClusterDriver(files, process, log, settings, driver_log, command, pod)
+            else:
+                yield OwnProcess(files, process, log, submit.start_seconds, SPARK_SUBMIT)
+        finally:
+            Path(properties).unlink(missing_ok=True)
 
 
 class ServicedDriver(Started):
@@ -227,9 +226,5 @@ class ServicedDriver(Started):
 @contextmanager
 def start_on_service(files: Filesystem, run: RunFolder, settings: RunnerSettings) -> Iterator[ServicedDriver]:
     """Ask the service of the master for a driver, with program and settings that are left for it until it is there."""
-    given = leave_driver(files, run, settings)
-    try:
-        running = driver_service(settings.master).start(given.driver)
-        yield ServicedDriver(files, settings, given.log, running)
-    finally:
-        given.withdraw()
+    with driver_left(files, run, settings) as (driver, log):
+        yield ServicedDriver(files, settings, log, driver_service(settings.master).start(driver))

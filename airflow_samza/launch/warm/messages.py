@@ -39,7 +39,7 @@ def receive(channel: socket.socket) -> dict[str, Any] | None:
         (length,) = _LENGTH.unpack(head)
         data = _exactly(channel, length) if length < _MOST_BYTES else None
         message = json.loads(data) if data is not None else None
-    except (ConnectionError, ValueError):
+    except (OSError, ValueError):
         return None
     return message if isinstance(message, dict) else None
 

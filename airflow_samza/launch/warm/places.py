@@ -161,8 +161,12 @@ def warm_places() -> list[WarmPlace]:
 
 
 def new_place(key: str) -> WarmPlace:
-    """Make the folder of a warm runner that is about to start."""
-    return WarmPlace(private_folder(os.path.join(scratch_folder(_FOLDER), f"{key}-{uuid.uuid4().hex[:8]}")))
+    """Make the folder of a warm runner that is about to start; OSError where it can have no socket there."""
+    place = WarmPlace(private_folder(os.path.join(scratch_folder(_FOLDER), f"{key}-{uuid.uuid4().hex[:8]}")))
+    if len(place.socket) > LONGEST_SOCKET:
+        place.remove("the path of its socket would be too long")
+        raise OSError("the folder for temporary files (TMPDIR) has too long a path")
+    return place
 
 
 def sweep_orphans() -> list[WarmPlace]:

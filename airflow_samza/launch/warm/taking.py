@@ -15,6 +15,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from multiprocessing.connection import wait
 from typing import Any
 
 from airflow_samza.launch.java.container_limits import memory_rooms
@@ -23,7 +24,6 @@ from airflow_samza.launch.runner_settings import RunnerSettings
 from airflow_samza.launch.warm.key import lasting_environment, warm_key
 from airflow_samza.launch.warm.messages import END, SERVE, STATE, receive, send
 from airflow_samza.launch.warm.places import (
-    LONGEST_SOCKET,
     NONE_STARTED,
     WarmPlace,
     counted,
@@ -46,8 +46,6 @@ LISTENS_SECONDS = 30.0
 """The time limit of a new one until it listens, on a machine under load."""
 
 LOOK_SECONDS = 0.02
-
-_LONG_PATH = "the path of its socket would be too long"
 
 
 @dataclass
@@ -98,18 +96,9 @@ class LentProcess:
                 os.kill(self.pid, number)
 
     def _listen(self, seconds: float | None) -> None:
-        self.channel.settimeout(seconds)
-        try:
-            if seconds == 0.0 and not self.channel.recv(1, socket.MSG_PEEK):
-                self.returncode = -signal.SIGKILL  # the warm runner is gone, and with it Java
-                return
-            self.channel.settimeout(None if seconds is None else max(seconds, 1.0))
-            said = receive(self.channel)
-        except (BlockingIOError, TimeoutError):
-            return
-        except OSError:
-            said = None
-        self.returncode = int(said["exit"]) if said is not None and "exit" in said else -signal.SIGKILL
+        if wait([self.channel], seconds):
+            said = receive(self.channel) or {}  # nothing is said where the warm runner is gone, and with it Java
+            self.returncode = int(said.get("exit", -signal.SIGKILL))
 
 
 def take_warm(
@@ -145,10 +134,6 @@ def take_warm(
             log.info("the run starts a Spark of its own, which ends with it, and no warm runner: %s", why)
             return None
         place = starting[0] if starting else new_place(key)
-        if len(place.socket) > LONGEST_SOCKET:
-            place.remove(_LONG_PATH)
-            log.warning("No warm runner is started: the folder for temporary files (TMPDIR) has too long a path.")
-            return None
         place.start_for(run)
         process = None if starting else _start_keeper(place, settings, python, environment)
     deadline = time.monotonic() + LISTENS_SECONDS
@@ -180,9 +165,6 @@ def start_ahead(settings: RunnerSettings, python: str, run_id: str, environment:
         if why_not_kept(memory_rooms(), is_for_commands=not settings.tenant, needed=NEEDED):
             return
         place = new_place(key)
-        if len(place.socket) > LONGEST_SOCKET:
-            place.remove(_LONG_PATH)
-            return
         place.start_for(_ahead(settings, run_id))
         _start_keeper(place, settings, python, environment)
 

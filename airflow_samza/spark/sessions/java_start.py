@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass
+from typing import Any
 
 import psutil
 
@@ -29,52 +29,42 @@ from airflow_samza.launch.spark_versions import check_installed
 _LOOK_SECONDS = 0.05
 
 
-@dataclass(frozen=True)
-class SessionRequest:
-    """A session to be started: the arguments of :func:`airflow_samza.spark.sessions.session_start.start_session`."""
+def start_java(name: str, master: str, conf: Mapping[str, str], class_archives: str | None = None) -> dict[str, str]:
+    """Start Java, unless one runs already, for the session that is asked for so; return the session's settings."""
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:  # else a Java runs already: spark-submit's, which started us
+        find_java()
+        check_installed(os.environ.get("SPARK_HOME", ""))
+    choose_pythons(conf)
+    is_local = parse_master(master).is_local
+    settings = _settings(conf, is_local=is_local)
+    own: AbstractContextManager[dict[str, str]] = nullcontext({})
+    if is_local:
+        sweep_left_behind()
+        own = own_folders(conf)
+    with archived_classes(session_archive(class_archives, master, conf)), quick_start(conf), own as folders:
+        settings = {**settings, **folders}
+        _start_java({"spark.app.name": name, "spark.master": master, **settings})
+    return settings
 
-    name: str
-    master: str
-    conf: Mapping[str, str]
-    class_archives: str | None = None
 
-    def start_java(self) -> dict[str, str]:
-        """Start Java, unless one runs already, and return the settings of the session."""
-        if "PYSPARK_GATEWAY_PORT" not in os.environ:  # else a Java runs already: spark-submit's, which started us
-            find_java()
-            check_installed(os.environ.get("SPARK_HOME", ""))
-        choose_pythons(self.conf)
-        settings = self._settings()
-        is_local = parse_master(self.master).is_local
-        own: AbstractContextManager[dict[str, str]] = nullcontext({})
-        if is_local:
-            sweep_left_behind()
-            own = own_folders(self.conf)
-        with (
-            archived_classes(session_archive(self.class_archives, self.master, self.conf)),
-            quick_start(self.conf),
-            own as folders,
-        ):
-            settings = {**settings, **folders}
-            _start_java({"spark.app.name": self.name, "spark.master": self.master, **settings})
-        return settings
-
-    def _settings(self) -> dict[str, str]:
-        conf, is_local = self.conf, parse_master(self.master).is_local
-        doors = local_doors(conf) if is_local else {}
-        heap = heap_in_container(DEFAULTS[DRIVER_MEMORY]) if is_local and DRIVER_MEMORY not in conf else {}
-        # A driver in a cluster names no folder, as it would be one on other hosts, too; workers there find their own.
-        fits = is_local or len(tempfile.gettempdir()) <= LONGEST_SOCKET_FOLDER
-        short = {} if fits else {UNIX_SOCKETS: "false"}
-        return {**DEFAULTS, **heap, **short, **doors, **conf, **FIXED}
+def _settings(conf: Mapping[str, str], *, is_local: bool) -> dict[str, str]:
+    doors = local_doors(conf) if is_local else {}
+    heap = heap_in_container(DEFAULTS[DRIVER_MEMORY]) if is_local and DRIVER_MEMORY not in conf else {}
+    # A driver in a cluster names no folder, as it would be one on other hosts, too; workers there find their own.
+    fits = is_local or len(tempfile.gettempdir()) <= LONGEST_SOCKET_FOLDER
+    short = {} if fits else {UNIX_SOCKETS: "false"}
+    return {**DEFAULTS, **heap, **short, **doors, **conf, **FIXED}
 
 
 class EarlyJava:
-    """A Java that starts in a thread, while the process imports what it needs; the session then waits for it."""
+    """A Java that starts in a thread, while the process imports what it needs; the session then waits for it.
 
-    def __init__(self, request: SessionRequest) -> None:
-        self.request = request
-        self._start = ThreadPoolExecutor(1, "start-java").submit(request.start_java)
+    ``session`` are the arguments of :func:`start_java`.
+    """
+
+    def __init__(self, *session: Any) -> None:
+        self.session = session
+        self._start = ThreadPoolExecutor(1, "start-java").submit(start_java, *session)
 
     def settings(self) -> dict[str, str]:
         """Return the session's settings, now that Java is up; raise what has kept it from that."""

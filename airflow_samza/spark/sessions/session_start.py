@@ -15,7 +15,7 @@ from airflow_samza.launch.masters import SUBMITTED
 from airflow_samza.launch.spark_settings import FIXED, static_setting
 from airflow_samza.secrecy import shown, without
 from airflow_samza.spark.sessions.driver_session import is_spark_lost
-from airflow_samza.spark.sessions.java_start import EarlyJava, SessionRequest
+from airflow_samza.spark.sessions.java_start import EarlyJava, start_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -65,7 +65,7 @@ _early: list[EarlyJava] = []
 
 def start_early(name: str, master: str, conf: Mapping[str, str], class_archives: str | None = None) -> EarlyJava:
     """Start Java for the session that :func:`start_session` will be asked for with the same arguments."""
-    _early[:] = [EarlyJava(SessionRequest(name, master, conf, class_archives))]
+    _early[:] = [EarlyJava(name, master, conf, class_archives)]
     return _early[0]
 
 
@@ -95,9 +95,9 @@ def start_session(name: str, master: str, conf: Mapping[str, str], class_archive
 
     ``class_archives`` is the folder of archives that a local Java maps (None: as the environment says).
     """
-    request = SessionRequest(name, master, conf, class_archives)
-    early = _early.pop() if _early and _early[0].request == request else None
-    settings = early.settings() if early is not None else request.start_java()
+    session = (name, master, conf, class_archives)
+    early = _early.pop() if _early and _early[0].session == session else None
+    settings = early.settings() if early is not None else start_java(*session)
 
     from pyspark.sql import SparkSession
 
@@ -106,8 +106,8 @@ def start_session(name: str, master: str, conf: Mapping[str, str], class_archive
         builder = builder.master(master)
     for key, value in settings.items():
         builder = builder.config(key, value)
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("WARN")
-    log4j: Any = session.sparkContext._jvm.org.apache.logging.log4j  # type: ignore[union-attr]  # Java runs
+    started = builder.getOrCreate()
+    started.sparkContext.setLogLevel("WARN")
+    log4j: Any = started.sparkContext._jvm.org.apache.logging.log4j  # type: ignore[union-attr]  # Java runs
     log4j.core.config.Configurator.setLevel(_POOLS, log4j.Level.ERROR)
-    return session
+    return started

@@ -110,8 +110,8 @@ class Keeper:
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         listener.bind(f"{self._place.socket}.new")
         listener.listen(64)
-        self._place.describe({key: self._settings[key] for key in ("root", "tenant", "master")})
         os.rename(f"{self._place.socket}.new", self._place.socket)  # who sees it can connect
+        self._place.describe({key: self._settings[key] for key in ("root", "tenant", "master")})
         for source in (listener, self._forker.channel, self._woken):
             source.setblocking(source is self._forker.channel)
             self._selector.register(source, selectors.EVENT_READ)
@@ -202,26 +202,21 @@ class Keeper:
             request.channel.close()
             self._end("its forking process is gone")
             return
-        self._run = WarmRun(pid, message["arguments"], message["settings"], request.channel, ours, self._place.log)
+        self._run = WarmRun(pid, message["arguments"], request.channel, ours, self._place.log)
         log.info("serves %s: process %d, run %d", self._run.name, pid, self._served)
         self._selector.register(ours, selectors.EVENT_READ)
         with suppress(OSError, psutil.Error):
             send(request.channel, liveness.identity(pid))
-        if not message["settings"].get("is_small"):
-            self._run_needs_spark(self._run)
 
     # -- one run -----------------------------------------------------------------------------------------------------
 
     def _run_asks(self, run: WarmRun) -> None:
-        """Read what the run's process says on its lease: that it needs Spark, or that it is gone."""
+        """Read what the run's process says on its lease: that it needs Spark, or that it is gone.
+
+        Spark is lent to it once; where it is not up yet, when it is.
+        """
         self._selector.unregister(run.lease)
         if (receive(run.lease) or {}).get("do") == LEND:
-            self._run_needs_spark(run)
-
-    def _run_needs_spark(self, run: WarmRun) -> None:
-        """Lend Spark to the run, once; where it is not up yet, when it is."""
-        if not run.needs_spark:
-            run.needs_spark = True
             self._start_spark()
             self._when_free(lambda: self._lend(run))
 
@@ -250,12 +245,9 @@ class Keeper:
         run.end(int(said["exit"]))
         log.info("%s has ended: exit code %d", run.name, int(said["exit"]))
         if run.was_lent and not self._why_end:
-            self._when_free(lambda: self._clean(run))
+            self._when_free(lambda: self._do("clean", self._spark.clean, CLEAN_SECONDS, self._is_clean))
         else:
             self._is_clean("")
-
-    def _clean(self, run: WarmRun) -> None:
-        self._do("clean", lambda: self._spark.clean(run.code), CLEAN_SECONDS, self._is_clean)
 
     def _is_clean(self, why: str) -> None:
         self._run, self._is_small = None, False

@@ -23,14 +23,8 @@ from airflow_samza.spark.sessions.session_start import start_session
 
 NAME = "airflow_samza warm runner"
 
-CODE_VARIABLE = "AIRFLOW_SAMZA_CODE"
-"""In the environment of Python workers: the digest of the code that they import. Each has a daemon of its own."""
-
-DAEMONS_KEPT = 3
-"""Daemons of workers that are kept, those of the code that ran last; each takes about 150 MB."""
-
 QUIET_SECONDS = 10.0
-"""The time in which tasks of a run that has ended have to end, too."""
+"""The time in which tasks of a run that has ended have to end, too, and then its Python workers."""
 
 # Between two collections of Java's garbage, each of which takes half as long as all that Java does for a small run.
 COLLECT_SECONDS = 20.0
@@ -48,7 +42,6 @@ class WarmSpark:
         self._settings = settings
         self._server: Any = None
         self._before: dict[str, Any] = {}
-        self._recent: list[str] = []
         self._collected_at = 0.0
         self._usual_heap: Sequence[tuple[str, str]] = ()
         self.java: psutil.Process | None = None
@@ -83,17 +76,14 @@ class WarmSpark:
         assert self.java is not None
         return {"port": self._server.getListeningPort(), "secret": self._server.secret(), "java": self.java.pid}
 
-    def clean(self, code: str) -> str:
-        """Remove what a run has left; return what could not be removed, empty when everything could.
-
-        ``code`` is the digest of the run's code.
-        """
+    def clean(self) -> str:
+        """Remove what a run has left; return what could not be removed, empty when everything could."""
         self._context.cancelAllJobs()
         why = "" if self._is_quiet() else "tasks of a run do not end"
         if self._server is not None:
             self._server.shutdown()
             self._server = None
-        self._end_workers(code)
+        why = why or self._end_workers()
         self._context.setLogLevel("WARN")
         session: Any = self._session
         _sessions(self._jvm).setDefaultSession(session._jsparkSession)
@@ -110,8 +100,7 @@ class WarmSpark:
         return why
 
     def shrink(self) -> None:
-        """Give back memory that only a run needs: the free part of Java's heap, and all but the last daemon."""
-        self._end_daemons(self._recent[-1:])
+        """Give back memory that only a run needs: the free part of Java's heap."""
         self._usual_heap = self._usual_heap or self._set_options(_SMALL_HEAP)
         self._collect()
 
@@ -162,23 +151,20 @@ class WarmSpark:
             time.sleep(_LOOK_SECONDS)
         return False
 
-    def _end_workers(self, code: str) -> None:
-        """End every Python worker, which has imported code; and the daemons whose code has not run for long."""
-        self._recent = [*(digest for digest in self._recent if digest != code), code][-DAEMONS_KEPT:]
-        with suppress(psutil.Error):
-            for daemon in self.java.children() if self.java is not None else []:
-                with suppress(psutil.Error):
-                    for worker in daemon.children(recursive=True):
-                        worker.kill()
-        self._end_daemons(self._recent)
+    def _end_workers(self) -> str:
+        """End every Python worker, which has imported a run's code; return what is left, in words.
 
-    def _end_daemons(self, kept: Sequence[str]) -> None:
-        """End the daemons of workers for other code than what is kept."""
+        The daemon that forks them has imported none, and stays: it takes two seconds to start.
+        """
+        workers: list[psutil.Process] = []
         with suppress(psutil.Error):
             for daemon in self.java.children() if self.java is not None else []:
-                with suppress(psutil.Error):
-                    if daemon.environ().get(CODE_VARIABLE) not in kept:
-                        daemon.kill()
+                workers += daemon.children(recursive=True)
+        for worker in workers:
+            with suppress(psutil.Error):
+                worker.kill()
+        _, left = psutil.wait_procs(workers, QUIET_SECONDS)  # Spark gives the next run any that is alive
+        return "Python workers of a run do not end" if left else ""
 
     def _remove_folders(self, own: str) -> None:
         for folder in glob.glob(os.path.join(os.path.dirname(own), "pyspark-*")):

@@ -18,7 +18,6 @@ from airflow_samza.launch.programs import variables_set
 from airflow_samza.launch.warm.messages import LEND, receive, send
 from airflow_samza.spark.sessions.classic_session import ClassicSession
 from airflow_samza.spark.sessions.java_start import choose_pythons
-from airflow_samza.spark.warm.lendable_spark import CODE_VARIABLE
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.local_copies import local_copy
 
@@ -34,8 +33,6 @@ class LentSession(ClassicSession):
     def __init__(self, lent: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
         self._lent = lent
         super().__init__("", settings["master"], settings["conf"])
-        context: Any = self._session.sparkContext
-        context.environment[CODE_VARIABLE] = code_digest(settings)
 
     def _open(self, name: str, conf: Mapping[str, str], class_archives: str | None) -> SparkSession:
         choose_pythons(conf)
@@ -71,11 +68,6 @@ class LentSession(ClassicSession):
             return psutil.Process(int(self._lent["java"]))
         except psutil.Error:
             return None
-
-
-def code_digest(settings: Mapping[str, Any]) -> str:
-    """Return the digest of the code that workers of a run import; each zip of code is named after its content."""
-    return "-".join(path.rpartition("/")[2].removesuffix(".zip") for path in settings["code"])
 
 
 def follow(log: str, offset: int) -> None:

@@ -18,7 +18,6 @@ from airflow_samza.launch.warm.messages import send
 from airflow_samza.launch.warm.places import WarmPlace
 from airflow_samza.runs.records.folders import RunFolder
 from airflow_samza.spark.sessions.session_start import as_lost
-from airflow_samza.spark.warm.lent_session import code_digest
 from airflow_samza.systems.filesystems.opening import open_filesystem
 
 
@@ -32,7 +31,6 @@ class WarmRun:
         self,
         pid: int,
         arguments: Sequence[str],
-        settings: Mapping[str, Any],
         asker: socket.socket,
         lease: socket.socket,
         log: str,
@@ -40,9 +38,8 @@ class WarmRun:
         self.pid = pid
         root, application, run_id, _ = arguments
         self.name = f"{application} {run_id}"
-        self.code = code_digest(settings)
         self.has_ended = False
-        self.needs_spark = self.was_lent = False
+        self.was_lent = False
         self.lease = lease
         self._root = root
         self._folder = RunFolder(application, run_id)

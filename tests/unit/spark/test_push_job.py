@@ -10,7 +10,7 @@ from pyspark.errors import AnalysisException, IllegalArgumentException
 
 from airflow_samza.errors import PushError, RuntimeMissing, SourceUnavailable, StageFailed
 from airflow_samza.spark.dataframe_inputs import first_line
-from airflow_samza.spark.push_job import failures_of_source, function_failed, job_failed
+from airflow_samza.spark.push_job import failures_of_source, job_failed, read_source
 from airflow_samza.systems.spark.tables import SparkTable
 from tests.support.pushes import Pushes
 
@@ -81,6 +81,15 @@ def test_what_is_wrong_is_rejected_for_good(tmp_path: Path, error: Exception) ->
     assert not found.retryable
 
 
+def test_columns_that_a_function_s_rows_lack_are_wrong_for_good(tmp_path: Path) -> None:
+    request = Pushes(tmp_path).request("monday", source={"callable": "models:scores"})
+    with (
+        pytest.raises(PushError, match=r"\(callable models:scores\) cannot be read: .* `scor`"),
+        failures_of_source(request),
+    ):
+        raise AnalysisException("[UNRESOLVED_COLUMN] A column with name `scor` cannot be resolved.")
+
+
 def test_what_spark_lacks_is_named_with_its_remedy(tmp_path: Path) -> None:
     assert isinstance(told(tmp_path, RaisedByJava(NO_DRIVER)), RuntimeMissing)
 
@@ -108,11 +117,16 @@ def test_a_bad_value_of_a_job_is_wrong_for_good_and_a_file_that_went_is_not(tmp_
     assert type(job_failed(request, REPLACED)) is StageFailed
 
 
-def test_a_function_that_fails_may_be_tried_again(tmp_path: Path) -> None:
-    request = Pushes(tmp_path).request("monday", source={"callable": "models:scores"})
-    try:
-        raise ValueError("no scores today")
-    except ValueError as error:
-        found = function_failed(request, error)
-    assert found.retryable
-    assert "'models:scores' that makes the rows of table 'profiles' failed: ValueError: no scores today (" in str(found)
+def scores(spark: Any) -> Any:
+    raise ValueError("no scores today")
+
+
+def test_a_function_that_fails_may_be_tried_again_and_its_traceback_is_in_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    request = Pushes(tmp_path).request("monday", source={"callable": f"{__name__}:scores"})
+    with pytest.raises(StageFailed) as caught:
+        read_source(object(), request, {})  # type: ignore[arg-type]
+    assert caught.value.retryable
+    assert ":scores' that makes the rows of table 'profiles' failed: ValueError: no scores today (" in str(caught.value)
+    assert "in scores" in caplog.text

@@ -41,6 +41,34 @@ def test_the_log_says_how_long_spark_took_to_come_up(
     assert [line.partition(" after ")[0] for line in caplog.messages] == ["Spark is up"]
 
 
+def test_who_tries_again_after_a_warm_runner_has_failed_has_a_spark_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def failing(*_: Any) -> Any:
+        asked.append("lent")
+        raise StageFailed("Spark does not start: no room")
+
+    def opens(*_: Any) -> Session:
+        asked.append("own")
+        return Session()
+
+    def run_process(arguments: list[str], open_engine: Any, settings: Mapping[str, Any]) -> int:
+        engine = open_engine("app", settings, LocalFilesystem(tmp_path))
+        with pytest.raises(StageFailed, match="no room"), engine.driver.stage_session({}, own=False):
+            pass
+        with engine.driver.stage_session({}, own=False):
+            return 0
+
+    monkeypatch.setattr(stage_runner, "run_process", run_process)
+    monkeypatch.setattr(runner, "may_run_beside", lambda _: True)
+    monkeypatch.setattr(runner, "fork_task_forker", lambda **_: object())
+    monkeypatch.setattr(runner, "open_session", opens)
+    assert runner.main([str(tmp_path), "app", "run", "1"], {**WITHOUT_SPARK, "master": "local[2]"}, failing) == 0
+    assert asked == ["lent", "own"]
+
+
 @pytest.mark.parametrize(
     ("raised", "kind", "sentence"),
     [

@@ -7,13 +7,14 @@ import json
 import os
 import socket
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from airflow_samza.errors import StageFailed
 from airflow_samza.launch.code_shipping import ship_package
-from airflow_samza.launch.drivers.driver_files import HANDOVER_SECRET, DriverFiles, leave_driver, take_sealed
+from airflow_samza.launch.drivers.driver_files import HANDOVER_SECRET, driver_left, take_sealed
 from airflow_samza.launch.drivers.driver_services import Driver
 from airflow_samza.launch.masters import SubmitOptions
 from airflow_samza.launch.runner_settings import RunnerSettings
@@ -39,7 +40,11 @@ class Far(LocalFilesystem):
         return self.links or f"hdfs://nn:8020/{path}"
 
 
-def left_for(files: Far, master: str, root: str = "") -> DriverFiles:
+HANDED = ExitStack()
+
+
+def left_for(files: Far, master: str, root: str = "") -> Driver:
+    """A driver whose settings lie there until the test is over."""
     settings = RunnerSettings(
         root=root or files.root,
         bindings={"lake": SystemBinding("log", {"password": SECRET}, frozenset({"password"}))},
@@ -47,13 +52,14 @@ def left_for(files: Far, master: str, root: str = "") -> DriverFiles:
         master=master,
         submit=SubmitOptions("cluster"),
     )
-    return leave_driver(files, RUN, settings)
+    return HANDED.enter_context(driver_left(files, RUN, settings))[0]
 
 
 @pytest.fixture
 def files(tmp_path: Path) -> Iterator[Far]:
     made = Far(str(tmp_path / "root"))
-    yield made
+    with HANDED:
+        yield made
     give_access(made.root, NO_ACCESS)
 
 
@@ -74,7 +80,7 @@ def secret_of(driver: Driver) -> str:
 def test_the_key_goes_by_a_variable_and_the_settings_lie_sealed_until_they_are_taken(
     files: Far, master: str, setting: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    driver = left_for(files, master).driver
+    driver = left_for(files, master)
     assert list(driver.conf) == ([f"{setting}{HANDOVER_SECRET}"] if setting else [])
     assert list(driver.environment) == ([] if setting else [HANDOVER_SECRET])
     handover = driver.arguments[-2]
@@ -93,9 +99,10 @@ def test_the_key_goes_by_a_variable_and_the_settings_lie_sealed_until_they_are_t
 
 
 def test_a_hand_over_that_no_driver_took_is_withdrawn(files: Far) -> None:
-    left = left_for(files, "yarn")
-    left.withdraw()
-    assert not files.exists(left.driver.arguments[-2])
+    driver = left_for(files, "yarn")
+    assert files.exists(driver.arguments[-2])
+    HANDED.close()
+    assert not files.exists(driver.arguments[-2])
 
 
 @pytest.mark.parametrize(
@@ -112,7 +119,7 @@ def test_a_cluster_fetches_the_program_by_a_url_that_spark_takes_for_one(
 ) -> None:
     """A standalone cluster wants a name that ends with .jar, other clusters one that ends with .py."""
     files.links = links
-    driver = left_for(files, master).driver
+    driver = left_for(files, master)
     assert driver.program.startswith(program)
     assert driver.program.endswith(end)
 
@@ -123,18 +130,18 @@ def test_a_driver_that_has_the_root_as_a_folder_takes_its_program_and_settings_t
 ) -> None:
     files = LocalFilesystem(str(tmp_path))
     settings = RunnerSettings(files.root, {}, master="spark://here:7077", submit=SubmitOptions(deploy_mode))
-    driver = leave_driver(files, RUN, settings).driver
-    assert Path(driver.program).parent == tmp_path / RUN.code
-    assert Path(driver.program).suffix == end
-    monkeypatch.setenv(HANDOVER_SECRET, secret_of(driver))
-    assert take_sealed(files.root, driver.arguments[-2])[1]["in_cluster"] == (deploy_mode == "cluster")
+    with driver_left(files, RUN, settings) as (driver, _):
+        assert Path(driver.program).parent == tmp_path / RUN.code
+        assert Path(driver.program).suffix == end
+        monkeypatch.setenv(HANDOVER_SECRET, secret_of(driver))
+        assert take_sealed(files.root, driver.arguments[-2])[1]["in_cluster"] == (deploy_mode == "cluster")
     monkeypatch.setenv(HANDOVER_SECRET, secret_of(driver))
     with pytest.raises(StageFailed, match=r"There is no hand-over .*, or this host's root is another folder"):
         take_sealed(files.root, driver.arguments[-2])
 
 
 def test_yarn_uploads_the_program_from_this_machine(files: Far) -> None:
-    program = Path(left_for(files, "yarn").driver.program)
+    program = Path(left_for(files, "yarn").program)
     assert program.is_file()
     assert program.suffix == ".py"
 
@@ -145,7 +152,7 @@ def test_a_driver_that_cannot_open_the_root_gets_a_link_to_its_hand_over_else_th
 ) -> None:
     files.links = links
     give_access(files.root, RootAccess({"token": "hidden"}))
-    found = json.loads(base64.b64decode(secret_of(left_for(files, "yarn").driver)))
+    found = json.loads(base64.b64decode(secret_of(left_for(files, "yarn"))))
     assert {name: value for name, value in found.items() if name != "key"} == told
 
 
@@ -156,7 +163,7 @@ def test_a_driver_is_handed_the_address_of_a_root_on_hdfs_that_its_host_may_not_
     settings = [f"<property><name>{name}</name><value>{value}</value></property>" for name, value in lines]
     (tmp_path / "hdfs-site.xml").write_text(f"<configuration>{''.join(settings)}</configuration>")
     monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
-    found = json.loads(base64.b64decode(secret_of(left_for(files, "yarn", root="hdfs://nn:8020/samza").driver)))
+    found = json.loads(base64.b64decode(secret_of(left_for(files, "yarn", root="hdfs://nn:8020/samza"))))
     assert found["access"] == {"namenodes": "http://nn:50070"}
 
 
@@ -165,7 +172,7 @@ def test_a_driver_whose_host_does_not_reach_the_link_says_so(files: Far, monkeyp
         taken.bind(("127.0.0.1", 0))  # bound, and nobody listens
         files.links = f"http://127.0.0.1:{taken.getsockname()[1]}/handover"
         give_access(files.root, RootAccess({"token": "hidden"}))
-        driver = left_for(files, "yarn").driver
+        driver = left_for(files, "yarn")
         monkeypatch.setenv(HANDOVER_SECRET, secret_of(driver))
         with pytest.raises(OSError, match="Connection refused"):
             take_sealed(files.root, driver.arguments[-2])

@@ -13,7 +13,7 @@ import pytest
 from airflow_samza.errors import RuntimeMissing
 from airflow_samza.launch.java.installed_java import why_spark_does_not_start
 from airflow_samza.spark.sessions import java_start, session_start
-from airflow_samza.spark.sessions.java_start import EarlyJava, SessionRequest
+from airflow_samza.spark.sessions.java_start import EarlyJava
 
 
 def test_the_reason_why_java_does_not_start_is_raised_where_its_settings_are_asked_for(
@@ -21,19 +21,20 @@ def test_the_reason_why_java_does_not_start_is_raised_where_its_settings_are_ask
 ) -> None:
     monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
     monkeypatch.setenv("JAVA_HOME", "/nowhere")
-    early = EarlyJava(SessionRequest("views", "local[1]", {}))
+    early = EarlyJava("views", "local[1]", {})
     with pytest.raises(RuntimeMissing, match="there is no Java at /nowhere/bin/java"):
         early.settings()
 
 
 def test_a_session_takes_the_java_that_was_started_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    started: list[SessionRequest] = []
+    started: list[Any] = []
 
-    def start(request: SessionRequest) -> dict[str, str]:
-        started.append(request)
+    def start(*session: Any) -> dict[str, str]:
+        started.append(session)
         raise RuntimeMissing("as far as this test goes", hint="none")
 
-    monkeypatch.setattr(SessionRequest, "start_java", start)
+    for module in (java_start, session_start):
+        monkeypatch.setattr(module, "start_java", start)
     session_start.start_early("views", "local[1]", {"spark.a": "1"})
     for expected in (1, 2):
         with pytest.raises(RuntimeMissing, match="as far as"):
@@ -52,14 +53,14 @@ from airflow_samza.spark.sessions import java_start
 folder = Path({str(tmp_path)!r})
 local_java.own_scratch = lambda *_: str(folder)
 
-def start(self):
+def start(*_):
     with local_java.unseen_settings({{"spark.secret": "1"}}):
         child = subprocess.Popen(["sleep", "600"])
         (folder / "up").touch()
         child.wait()
 
-java_start.SessionRequest.start_java = start
-early = java_start.EarlyJava(java_start.SessionRequest("views", "local", {{}}))
+java_start.start_java = start
+early = java_start.EarlyJava("views", "local", {{}})
 while not (folder / "up").exists():
     time.sleep(0.01)
 assert list(folder.glob("*/spark.conf"))
@@ -75,7 +76,7 @@ def test_a_java_that_runs_already_is_not_looked_for(monkeypatch: pytest.MonkeyPa
         monkeypatch.setenv(name, "")
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
     monkeypatch.setattr(java_start, "find_java", lambda: asked.append("java"))
-    settings = SessionRequest("views", "spark://here", {"spark.a": "1"}).start_java()
+    settings = java_start.start_java("views", "spark://here", {"spark.a": "1"})
     assert settings["spark.a"] == "1"
     assert asked == []
 

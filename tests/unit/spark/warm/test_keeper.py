@@ -65,9 +65,9 @@ class Spark:
         self.calls.append("lend")
         return {"port": 1, "secret": "s", "java": 1}
 
-    def clean(self, code: str) -> str:
+    def clean(self) -> str:
         self.holds.wait()
-        self.calls.append(f"clean {code}")
+        self.calls.append("clean")
         return self.left
 
     def shrink(self) -> None:
@@ -140,8 +140,8 @@ class Warm:
         until(lambda: os.path.exists(self.place.socket) or not self._thread.is_alive())
         return self
 
-    def ask_for(self, run_id: str, *, is_small: bool = False) -> LentProcess | None:
-        settings = {"code": ["runs/app/code/0123.zip"], "output": os.devnull, "is_small": is_small}
+    def ask_for(self, run_id: str) -> LentProcess | None:
+        settings = {"code": ["runs/app/code/0123.zip"], "output": os.devnull}
         lent = taking._ask_for(
             self.place,
             {"do": SERVE, "arguments": [str(self.root), "app", run_id, "k"], "settings": settings, "environment": {}},
@@ -149,9 +149,16 @@ class Warm:
         self.lent += [lent] if lent is not None else []
         return lent
 
-    def serve(self, run_id: str, *, is_small: bool = False) -> LentProcess:
-        lent = self.ask_for(run_id, is_small=is_small)
+    def serve(self, run_id: str) -> LentProcess:
+        """Serve a run that needs no Spark, or not yet."""
+        lent = self.ask_for(run_id)
         assert lent is not None
+        return lent
+
+    def lend_to(self, run_id: str) -> LentProcess:
+        """Serve a run that asks for Spark at once."""
+        lent = self.serve(run_id)
+        send(self.forks.leases[-1], {"do": LEND})
         return lent
 
     def ended(self) -> str:
@@ -210,14 +217,14 @@ def warm(tmp_path: Path) -> Iterator[Callable[..., Warm]]:
 
 def test_one_run_at_a_time_is_served_and_the_next_one_after_it(warm: Callable[..., Warm]) -> None:
     one = warm()
-    first = one.serve("first")
+    first = one.lend_to("first")
     assert receive(one.forks.leases[0])["port"] == 1  # type: ignore[index]
     assert one.ask_for("second") is None
     first.kill()
     assert first.wait(WAIT_SECONDS) == -signal.SIGKILL
     until(lambda: ask(one.place, STATE)["state"] == "idle")  # type: ignore[index]
-    assert one.serve("second").poll() is None
-    until(lambda: one.spark.calls == ["start", "lend", "clean 0123", "lend"])
+    assert one.lend_to("second").poll() is None
+    until(lambda: one.spark.calls == ["start", "lend", "clean", "lend"])
 
 
 @pytest.mark.extended
@@ -235,7 +242,7 @@ def test_of_many_that_ask_at_once_one_is_served(warm: Callable[..., Warm]) -> No
 
 def test_a_run_waits_for_one_that_is_closed_and_only_has_to_end(warm: Callable[..., Warm]) -> None:
     one = warm()
-    first = one.serve("first")
+    first = one.lend_to("first")
     closed = one.root / RunFolder("app", "first").closed
     closed.parent.mkdir(parents=True)
     closed.write_text("{}")
@@ -250,9 +257,9 @@ def test_a_run_waits_for_one_that_is_closed_and_only_has_to_end(warm: Callable[.
 
 def test_a_run_is_told_which_warm_runner_serves_it_and_as_which_run(warm: Callable[..., Warm]) -> None:
     one = warm()
-    one.serve("first").kill()
+    one.lend_to("first").kill()
     until(lambda: ask(one.place, STATE)["state"] == "idle")  # type: ignore[index]
-    one.serve("second")
+    one.lend_to("second")
     assert [order["settings"]["warm"].split(", ")[:2] for order in one.forks.orders] == [
         [one.place.name, "run 1"],
         [one.place.name, "run 2"],
@@ -262,12 +269,12 @@ def test_a_run_is_told_which_warm_runner_serves_it_and_as_which_run(warm: Callab
 def test_runs_that_need_no_spark_are_served_one_after_the_other_before_it_is_up(warm: Callable[..., Warm]) -> None:
     one = warm(comes_up=threading.Event())
     for run_id in ("first", "second"):
-        lent = one.serve(run_id)
+        lent = one.lend_to(run_id)
         assert one.ask_for("another") is None
         lent.kill()
         lent.wait(WAIT_SECONDS)
         until(lambda: one.keeper._run is None)
-    one.serve("third")
+    one.lend_to("third")
     one.spark.comes_up.set()
     until(lambda: one.spark.calls == ["start", "lend"])
 
@@ -275,7 +282,7 @@ def test_runs_that_need_no_spark_are_served_one_after_the_other_before_it_is_up(
 def test_spark_is_not_started_for_runs_that_need_none(warm: Callable[..., Warm]) -> None:
     one = warm()
     for run_id in ("first", "second"):
-        lent = one.serve(run_id, is_small=True)
+        lent = one.serve(run_id)
         lent.kill()
         lent.wait(WAIT_SECONDS)
         until(lambda: ask(one.place, STATE)["state"] == "idle")  # type: ignore[index]
@@ -284,33 +291,28 @@ def test_spark_is_not_started_for_runs_that_need_none(warm: Callable[..., Warm])
 
 def test_spark_is_started_for_the_first_run_that_asks_for_it_and_lent_once(warm: Callable[..., Warm]) -> None:
     one = warm()
-    lent = one.serve("first", is_small=True)
-    send(one.forks.leases[0], {"do": LEND})
+    lent = one.lend_to("first")
     assert receive(one.forks.leases[0])["port"] == 1  # type: ignore[index]
     lent.kill()
     lent.wait(WAIT_SECONDS)
-    until(lambda: one.spark.calls == ["start", "lend", "clean 0123"])
-    one.serve("second")
-    send(one.forks.leases[1], {"do": LEND})  # as every run does that opens a session
+    until(lambda: one.spark.calls == ["start", "lend", "clean"])
+    one.lend_to("second")
     assert receive(one.forks.leases[1])["port"] == 1  # type: ignore[index]
-    assert one.spark.calls == ["start", "lend", "clean 0123", "lend"]
+    assert one.spark.calls == ["start", "lend", "clean", "lend"]
 
 
 def test_spark_comes_up_while_a_run_that_needs_it_is_on_its_way(warm: Callable[..., Warm]) -> None:
     one = warm()
     one.place.want_spark()
     until(lambda: one.spark.calls == ["start"])
-    one.serve("first", is_small=True).kill()
+    one.serve("first").kill()
     until(lambda: ask(one.place, STATE)["state"] == "idle")  # type: ignore[index]
     assert one.spark.calls == ["start"]
 
 
 def test_a_run_may_ask_before_spark_is_up_and_hears_why_it_does_not_start(warm: Callable[..., Warm]) -> None:
     one = warm(fails=StageFailed("Spark does not start: no room", hint=""))
-    lent = one.ask_for("first")
-    if lent is None:  # it had ended before it was asked
-        assert "start failed" in one.ended()
-        return
+    lent = one.lend_to("first")
     assert receive(one.forks.leases[0])["error"]["sentence"] == "Spark does not start: no room"  # type: ignore[index]
     lent.kill()
     assert "start failed" in one.ended()
@@ -324,7 +326,7 @@ def test_a_run_hears_what_java_has_printed_before_it_ended_and_not_the_keepers_o
     log = Path(one.place.log)
     log.write_text("Error: Two collectors\n")
     monkeypatch.setattr(keeper.log, "error", lambda *_, **__: log.write_text("ERROR start failed"))
-    lent = one.serve("first")
+    lent = one.lend_to("first")
     comes_up.set()
     heard = receive(one.forks.leases[0])
     assert heard["error"]["sentence"] == "Spark does not start: Error: Two collectors"  # type: ignore[index]
@@ -345,7 +347,7 @@ def test_it_ends_after_a_run_when_a_bound_is_reached_or_something_was_left(
 ) -> None:
     one = warm(bounds, wanted=True, **dials)
     with suppress(AssertionError):  # the bound of memory may have ended it before the run
-        lent = one.serve("first")
+        lent = one.lend_to("first")
         assert receive(one.forks.leases[0]) is not None  # a run that was lent nothing leaves nothing
         lent.kill()
     assert why in one.ended()
@@ -371,7 +373,7 @@ def test_memory_counts_that_of_processes_which_are_there() -> None:
 
 def test_none_is_kept_after_a_run_where_less_than_a_third_of_the_memory_is_free(warm: Callable[..., Warm]) -> None:
     one = warm(tenant="samza_default")
-    lent = one.serve("first")
+    lent = one.lend_to("first")
     ROOMS.append(TIGHT)
     lent.kill()
     assert "of the 6144 MiB of this host 1024 MiB are free, less than 2048; 1 runs" in one.ended()
@@ -386,13 +388,13 @@ def test_one_of_the_command_line_is_kept_there_and_leaves_when_processes_wait_fo
     one = warm()
     one.place.want_spark()
     until(lambda: "shrink" in one.spark.calls)
-    lent = one.serve("first")
+    lent = one.lend_to("first")
     ROOMS.append(dataclasses.replace(TIGHT, stalled=3.0))
     states = [(ask(one.place, STATE) or {}).get("state") for _ in range(5)]  # the keeper looks around after each
     assert states == ["busy"] * 5
     lent.kill()
     assert "processes of this host wait for memory (3 % of ten seconds); 1 runs" in one.ended()
-    assert one.spark.calls[:4] == ["start", "shrink", "lend", "clean 0123"]
+    assert one.spark.calls[:4] == ["start", "shrink", "lend", "clean"]
 
 
 def test_stages_of_a_run_that_begin_together_start_one_warm_runner(
@@ -433,6 +435,22 @@ def test_none_is_started_ahead_where_memory_is_short(monkeypatch: pytest.MonkeyP
     assert not started
 
 
+def test_one_that_begins_to_listen_never_seems_to_end(
+    warm: Callable[..., Warm], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[bool] = []
+    rename = os.rename
+
+    def watched(source: str, target: str) -> None:
+        seen.append(any(place.is_ending() for place in places.warm_places()))
+        rename(source, target)
+
+    monkeypatch.setattr(os, "rename", watched)
+    place = warm().place
+    until(place.about)
+    assert (seen, place.is_ending()) == ([False, False], False)
+
+
 def test_one_that_no_run_has_taken_leaves_early(warm: Callable[..., Warm], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keeper, "UNUSED_SECONDS", 0.0)
     assert "it was idle for 0 s; 0 runs" in warm().ended()
@@ -458,7 +476,7 @@ def test_a_spark_that_does_not_answer_is_ended_with_its_runner(
     monkeypatch.setattr(keeper, "STOP_SECONDS", 0.0)
     one = warm()
     one.spark.holds.clear()
-    lent = one.serve("first")
+    lent = one.lend_to("first")
     assert receive(one.forks.leases[0]) is not None
     lent.kill()
     assert "Spark does not answer (clean)" in one.ended()
@@ -467,7 +485,7 @@ def test_a_spark_that_does_not_answer_is_ended_with_its_runner(
 
 def test_one_that_serves_a_run_is_not_ended_unless_now(warm: Callable[..., Warm]) -> None:
     one = warm()
-    lent = one.serve("first")
+    lent = one.lend_to("first")
     assert not end_warm(one.place)
     assert end_warm(one.place, now=True)
     assert "it was asked to" in one.ended()
@@ -478,7 +496,7 @@ def test_one_that_serves_a_run_is_not_ended_unless_now(warm: Callable[..., Warm]
 @pytest.mark.extended
 def test_what_a_driver_process_has_started_ends_with_it(warm: Callable[..., Warm]) -> None:
     one = warm()
-    lent = one.serve("first")
+    lent = one.lend_to("first")
     until(lambda: psutil.Process(lent.pid).children())
     (child,) = psutil.Process(lent.pid).children()
     lent.kill()
@@ -490,7 +508,7 @@ def test_a_request_that_is_cut_off_or_of_another_kind_harms_nobody(warm: Callabl
     for data in (b"", b"\x00", b"\x00" * 8, b"\xff" * 64):
         with one.place.connect(1.0) as channel:
             channel.sendall(data)
-    assert one.serve("first").poll() is None
+    assert one.lend_to("first").poll() is None
 
 
 def test_the_folder_of_a_runner_whose_process_is_gone_is_deleted(warm: Callable[..., Warm]) -> None:
@@ -523,7 +541,7 @@ def test_a_host_keeps_no_more_than_it_may(warm: Callable[..., Warm], monkeypatch
     monkeypatch.setattr(taking, "_start_keeper", lambda *_: _Ended(started))
     settings = RunnerSettings("/root", {}, warm=parse_warm_runners("1"))
     one = warm()
-    one.serve("busy")
+    one.lend_to("busy")
     assert take_warm(settings, sys.executable, ["/root", "app", "other", "k"], {}, {}) is None
     assert not started
 

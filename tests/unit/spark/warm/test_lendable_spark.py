@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from types import SimpleNamespace
 from typing import Any
 
+import psutil
 import pytest
 
 from airflow_samza.spark.warm import lendable_spark
@@ -68,24 +71,20 @@ def test_a_heap_is_small_while_idle_and_as_before_in_every_run(spark: WarmSpark,
         assert options.values == {"MinHeapFreeRatio": "40", "MaxHeapFreeRatio": "70"}
 
 
-def test_of_the_daemons_of_workers_that_of_the_last_code_stays(spark: WarmSpark) -> None:
-    ended: list[str] = []
-
-    def daemon(code: str) -> Any:
-        return SimpleNamespace(
-            environ=lambda: {lendable_spark.CODE_VARIABLE: code},
-            kill=lambda: ended.append(code),
-            children=lambda recursive=False: [],
-        )
-
-    daemons = [daemon("1"), daemon("2"), daemon("3")]
-    spark.java.children = lambda: daemons  # type: ignore[method-assign, union-attr]
-    for code in ("1", "3", "2"):
-        spark._end_workers(code)
-    assert ended == ["2", "3", "2"]  # those whose code had not run by then
-    ended.clear()
-    spark.shrink()
-    assert ended == ["1", "3"]
+def test_workers_are_gone_before_the_next_run_and_their_daemon_stays(spark: WarmSpark) -> None:
+    forks = "import os, signal, time; signal.signal(signal.SIGCHLD, signal.SIG_IGN)\n"
+    forks += "for _ in range(2): os.fork()\nprint(flush=True); time.sleep(600)"
+    with subprocess.Popen([sys.executable, "-c", forks], stdout=subprocess.PIPE) as started:
+        assert started.stdout is not None
+        for _ in range(4):
+            started.stdout.readline()
+        daemon = psutil.Process(started.pid)
+        workers = daemon.children(recursive=True)
+        spark.java.children = lambda: [daemon]  # type: ignore[method-assign, union-attr]
+        assert (len(workers), daemon.is_running()) == (3, True)
+        left = spark._end_workers()
+        started.kill()
+    assert (left, [worker for worker in workers if worker.is_running()]) == ("", [])
 
 
 def test_a_java_of_another_kind_keeps_its_heap(spark: WarmSpark, options: Options) -> None:
