@@ -175,10 +175,6 @@ class ExecutionPlan:
         """The operator with this id."""
         return _find(self._operators_by_id, op_id, "operator")
 
-    def downstream(self, stage_id: str) -> tuple[Stage, ...]:
-        """The stages that read what a stage writes, in the order of the plan."""
-        return tuple(stage for stage in self.stages if stage_id in stage.upstream)
-
     def to_json(self) -> str:
         """Canonical JSON: the same application and metadata give the same bytes (rule P9)."""
         by_role = {
