@@ -207,6 +207,16 @@ def test_the_fingerprint_changes_with_what_is_expected_of_an_input() -> None:
 
     plans = [plan_of(describe), *(plan_of(partial(describe, expect=[text])) for text in ("v > 1", "v > 2"))]
     assert len({plan.fingerprint for plan in plans}) == 3
+    assert difference(plans[1], plans[2]) == ("Operator input in changed its expect: it was v > 1 and is v > 2.",)
+
+
+def test_the_difference_of_two_plans_tells_what_becomes_of_messages_of_an_input_that_fail() -> None:
+    def describe(app: Any, **more: Any) -> None:
+        keyed(app, "in", **more).sink(print)
+
+    told = difference(plan_of(describe), plan_of(partial(describe, on_error="drop", schema="k bigint, at timestamp")))
+    assert told[0].startswith("Stream 'in' changed its schema: ")
+    assert told[1:] == ("Operator input in changed its on error: it was none and is drop.",)
 
 
 def test_an_unknown_stage_is_named_with_the_known_ones() -> None:
