@@ -278,6 +278,11 @@ WRONG: dict[str, tuple[Callable[[Any], Any], str, str]] = {
         "tumbling has no parameter 'early_evry'",
         "Did you mean 'early_every'?",
     ),
+    "an aggregation of no column": (
+        lambda app: views(app).aggregate("country", id="a", n=sum_(None)),  # type: ignore[arg-type]
+        "n of aggregate 'a' aggregates None, which is not a column's name",
+        'Name one column, for example sum_("delay").',
+    ),
     "an aggregation without its column": (
         lambda app: views(app).aggregate("country", id="a", n=sum_()),  # type: ignore[call-arg]
         "sum_ needs column",
