@@ -14,7 +14,7 @@ import airflow_samza
 from airflow_samza import avg, count, hopping, max_, session, stream_application, sum_, tumbling
 from airflow_samza.application.source_location import SourceLocation
 from airflow_samza.application.watermarks import bounded_delay
-from airflow_samza.errors import SamzaError
+from airflow_samza.errors import InvalidApplication, SamzaError
 
 PACKAGE_FOLDER = str(Path(airflow_samza.__file__).parent)
 
@@ -574,6 +574,13 @@ def test_rejects(rule: str) -> None:
     location = error.facts["location"]
     assert isinstance(location, SourceLocation)
     assert str(location) in error.sentence
+
+
+@pytest.mark.parametrize("dropped", ["per-minute", 5, None, [5]])
+def test_rejects_former_ids_that_are_no_list_of_texts(dropped: Any) -> None:
+    with pytest.raises(InvalidApplication, match="dropped is ") as rejected:
+        stream_application("app", dropped=dropped)
+    assert 'dropped=["per-minute"]' in rejected.value.hint
 
 
 def test_the_place_is_the_line_of_the_call() -> None:
