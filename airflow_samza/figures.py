@@ -11,12 +11,12 @@ SECONDS, BYTES = "seconds", "bytes"
 def size(count: float) -> str:
     """Bytes as people read them.
 
-    >>> size(512), size(1536), size(5_000_000)
-    ('512 B', '1.5 KiB', '4.8 MiB')
+    >>> size(512), size(1536), size(5_000_000), size(1024**2 - 1)
+    ('512 B', '1.5 KiB', '4.8 MiB', '1.0 MiB')
     """
     amount = float(count)
     for unit in ("B", "KiB", "MiB", "GiB"):
-        if amount < 1024:
+        if round(amount, 1) < 1024:
             return f"{count:,.0f} B" if unit == "B" else f"{amount:.1f} {unit}"
         amount /= 1024
     return f"{amount:.1f} TiB"

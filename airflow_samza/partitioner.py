@@ -22,16 +22,12 @@ from airflow_samza.errors import SchemaError
 from airflow_samza.murmur3 import CHUNK, hash_column
 from airflow_samza.schema import key_type, type_from_arrow
 
-MAX_PARTITIONS = 1 << 31
-
 
 def partition_array(batch: pa.RecordBatch, key_columns: Sequence[str], n: int) -> np.ndarray[Any, Any]:
     """The partition of every row of a batch, as numpy ``uint8``, ``uint16`` or ``uint32``.
 
     The narrowest that holds n.
     """
-    if not 0 < n < MAX_PARTITIONS:
-        raise SchemaError(f"A stream cannot have {n} partitions.", hint="Declare at least one partition.", partitions=n)
     kind = np.uint8 if n <= 1 << 8 else np.uint16 if n <= 1 << 16 else np.uint32
     columns = [_column(batch, name) for name in key_columns]
     if n == 1 or not columns:

@@ -298,7 +298,11 @@ def decorator_of(
 
 
 def _checked_dropped(dropped: Sequence[str]) -> tuple[str, ...]:
-    if isinstance(dropped, str) or not all(isinstance(name, str) for name in dropped):
+    if (
+        isinstance(dropped, str)
+        or not isinstance(dropped, Iterable)
+        or not all(isinstance(name, str) for name in dropped)
+    ):
         reject(f"dropped is {dropped!r}", hint='Give a list of former ids: dropped=["per-minute"].')
     return tuple(checked_id(name, "dropped state") for name in dropped)
 

@@ -42,41 +42,22 @@ class Place(NamedTuple):
     name: str
 
 
-class CodeDigests:
-    """Digests of callables of one application, whose modules are looked at once.
-
-    ``within`` is the application's module: what it imports may change what a callable reaches.
-    """
-
-    def __init__(self, within: str = "") -> None:
-        self._project = _Project(within)
-
-    def of(self, *values: Any) -> str | None:
-        """Return the digest of callables, places, and values beside them; None where one cannot be compared.
-
-        That is a value that cannot be pickled, or code that imports modules by names that it makes.
-        """
-        held = _Held(self._project)
-        try:
-            content = held.digest(values)
-            return _hash(content, *self._project.texts(held.names, held.parts), *platform.python_version_tuple()[:2])
-        except Incomparable:
-            return None
-
-
-def user_sources(name: str) -> tuple[dict[str, str], set[str]]:
-    """Return the sources of a module of the user's and of all that it imports, by name, and the libraries' names."""
-    project = _Project(name)
-    modules, libraries = project.imported([name])
-    return {module: source for module in modules if (source := project.source(module)) is not None}, libraries
+def user_sources(name: str) -> dict[str, str]:
+    """Return the sources of a module of the user's and of all that it imports, by name."""
+    project = CodeDigests(name)
+    modules, _ = project.imported([name])
+    return {module: source for module in modules if (source := project.source(module)) is not None}
 
 
 class Incomparable(Exception):
     """Code or a value that has no digest."""
 
 
-class _Project:
-    """The modules of the user's, as they are now."""
+class CodeDigests:
+    """Digests of callables of one application, whose modules are looked at once, as they are now.
+
+    ``within`` is the application's module: what it imports may change what a callable reaches.
+    """
 
     def __init__(self, within: str = "") -> None:
         self._within = within
@@ -84,6 +65,18 @@ class _Project:
         self.module = functools.cache(self._module)
         self._is_top = functools.cache(is_of_the_user)
         self._changed_modules = functools.cache(self._changes)
+
+    def of(self, *values: Any) -> str | None:
+        """Return the digest of callables, places, and values beside them; None where one cannot be compared.
+
+        That is a value that cannot be pickled, or code that imports modules by names that it makes.
+        """
+        held = _Held(self)
+        try:
+            content = held.digest(values)
+            return _hash(content, *self.texts(held.names, held.parts), *platform.python_version_tuple()[:2])
+        except Incomparable:
+            return None
 
     def is_own(self, module: str) -> bool:
         """Return whether a module is the user's."""
@@ -203,12 +196,12 @@ class _Held(pickle.Pickler):
     ``names`` are the names of modules behind which their code stands, ``parts`` functions within statements.
     """
 
-    def __init__(self, project: _Project) -> None:
+    def __init__(self, modules: CodeDigests) -> None:
         self._content = io.BytesIO()
         super().__init__(self._content, protocol=4)
         self.names: dict[str, set[str]] = defaultdict(set)
         self.parts: dict[str, list[Statement]] = defaultdict(list)
-        self._project = project
+        self._modules = modules
         self._met: dict[int, int] = {}
         self._left: list[Any] = []  # with all that was met: another object might get its id
 
@@ -230,14 +223,14 @@ class _Held(pickle.Pickler):
         if kind in (str, bytes):  # two that are equal may be one object here, and two in another process
             return f"{kind.__name__} {value!r}"
         if kind is Place:
-            has_place = not self._project.is_own(value.module) or self._project.source(value.module) is not None
+            has_place = not self._modules.is_own(value.module) or self._modules.source(value.module) is not None
             return self._place(value.module, value.name) if has_place else f"no place {value}"
         if isinstance(value, types.ModuleType):
             return self._place(value.__name__, "*")
         if isinstance(value, set | frozenset):
             return f"{kind.__qualname__} {sorted(self._alone(each) for each in value)}"
         if isinstance(value, type):
-            if not (_is_at_its_name(value) or self._project.is_own(value.__module__) or value.__module__ == "builtins"):
+            if not (_is_at_its_name(value) or self._modules.is_own(value.__module__) or value.__module__ == "builtins"):
                 raise Incomparable(value.__qualname__)
             return self._place(value.__module__, value.__qualname__)
         if isinstance(value, types.FunctionType):
@@ -251,7 +244,7 @@ class _Held(pickle.Pickler):
         return None
 
     def _alone(self, value: Any) -> str:
-        held = _Held(self._project)
+        held = _Held(self._modules)
         held.names, held.parts = self.names, self.parts
         return held.digest(value)
 
@@ -265,7 +258,7 @@ class _Held(pickle.Pickler):
     def _place(self, module: str, name: str) -> str:
         if module == "__main__":
             raise Incomparable(name)
-        if not self._project.is_own(module):
+        if not self._modules.is_own(module):
             return f"{module} {name} {_version(module.partition('.')[0])}"
         self.names[module].add(name.partition(".")[0])
         return f"place {name}"
@@ -282,8 +275,8 @@ class _Held(pickle.Pickler):
 
     def _part(self, name: str, function: types.FunctionType) -> Statement | None:
         """Return a function within a statement; None where it is not in the source as it is now."""
-        module = self._project.module(name) if self._project.is_own(name) else None
-        if module is None or function.__code__ not in _codes(self._project.source(name) or ""):
+        module = self._modules.module(name) if self._modules.is_own(name) else None
+        if module is None or function.__code__ not in _codes(self._modules.source(name) or ""):
             return None
         first, named = function.__code__.co_firstlineno, function.__code__.co_name
         nodes = [

@@ -213,6 +213,12 @@ class StreamDescriptor:
         """The columns that its system reads: those of events, of which messages are made."""
         return self.schema if self.events is None or self.schema is None else self.events.events(self.schema)
 
+    @property
+    def dead_letters(self) -> tuple[StreamDescriptor, ...]:
+        """The streams to which messages go that do not meet its expectations, each once."""
+        policies = (each.policy for each in self.expect if each.policy is not None)
+        return tuple(dict.fromkeys(stream for policy in policies for stream in policy.side_outputs))
+
     def physical_name(self, config: Mapping[str, str]) -> str:
         """Return the name of a stream in its system.
 

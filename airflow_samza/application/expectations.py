@@ -291,16 +291,6 @@ def _shown(on_error: object) -> str:
     return f"dead_letter({on_error.stream!r})" if isinstance(on_error, DeadLetter) else repr(on_error)
 
 
-def dead_letter_streams(expectations: Sequence[Expectation]) -> tuple[StreamDescriptor, ...]:
-    """Return the streams to which rows go that do not meet expectations, each once."""
-    streams = {
-        each.policy.stream.stream_id: each.policy.stream
-        for each in expectations
-        if each.policy is not None and each.policy.stream is not None
-    }
-    return tuple(streams.values())
-
-
 def check_expected_columns(expectations: Sequence[Expectation], schema: Schema | None, where: str) -> None:
     """Reject columns that the schema of a stream, where it is known, does not have, or whose type does not fit."""
     if schema is None:

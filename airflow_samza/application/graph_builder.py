@@ -138,8 +138,7 @@ class GraphBuilder:
     def add_input(self, stream: StreamDescriptor) -> InputOperatorSpec:
         """Make the operator by which a stream enters the graph, named after the stream."""
         policy = stream.on_error
-        policies = (policy, *(each.policy for each in stream.expect))
-        beside = dict.fromkeys(output for each in policies if each is not None for output in each.side_outputs)
+        beside = dict.fromkeys((*(policy.side_outputs if policy is not None else ()), *stream.dead_letters))
         return self._operator(
             InputOperatorSpec,
             stream.stream_id,

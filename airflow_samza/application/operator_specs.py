@@ -411,17 +411,11 @@ class SendToSpec(SendingSpec):
 
     op: ClassVar[str] = "send_to"
     columns_read = None
-    shown = ("expect",)
 
     @property
     def grouped_by(self) -> tuple[str, ...] | None:  # type: ignore[override]  # others keep nothing by key
         """The key of an output that is upserted: one task sends the changes of a row, in their order."""
         return self.stream.key if ("mode", "upsert") in self.stream.options else None
-
-    @property
-    def expect(self) -> str:
-        """The expectations of the stream, for people."""
-        return "; ".join(each.shown for each in self.stream.expect)
 
 
 @dataclass(frozen=True, eq=False)

@@ -71,7 +71,8 @@ def named_aggregations(
                 f"{listed(AGGREGATE_FUNCTIONS)}.",
                 operator=where,
             )
-        if aggregation.column is not None and not isinstance(aggregation.column, str):
+        counts_messages = aggregation.function == "count" and aggregation.column is None
+        if not counts_messages and not isinstance(aggregation.column, str):
             reject(
                 f"{name} of {where} aggregates {aggregation.column!r}, which is not a column's name",
                 hint='Name one column, for example sum_("delay").',

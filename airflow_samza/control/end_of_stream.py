@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from airflow_samza.control.messages import EndOfStreamMessage, ProducerEnds, TaskCounts
+from airflow_samza.planner.graphs import reached
 from airflow_samza.planner.plan import ExecutionPlan
 
 
@@ -168,25 +169,14 @@ def output_sources(
     ``writers`` the operators that write each output. The walk stops at input operators; virtual edges through tables
     are not among ``inputs_of`` and do not count.
     """
-    return {output: frozenset(_sources(writing, inputs_of, input_streams)) for output, writing in writers.items()}
 
+    def before(operator: str) -> Sequence[str]:
+        return () if operator in input_streams else inputs_of.get(operator, ())
 
-def _sources(
-    starts: Sequence[str], inputs_of: Mapping[str, Sequence[str]], input_streams: Mapping[str, str]
-) -> set[str]:
-    sources: set[str] = set()
-    seen: set[str] = set()
-    waiting = list(starts)
-    while waiting:
-        operator = waiting.pop()
-        if operator in seen:
-            continue
-        seen.add(operator)
-        if operator in input_streams:
-            sources.add(input_streams[operator])
-        else:
-            waiting.extend(inputs_of.get(operator, ()))
-    return sources
+    return {
+        output: frozenset(input_streams[operator] for operator in reached(writing, before) if operator in input_streams)
+        for output, writing in writers.items()
+    }
 
 
 def task_name(number: int) -> str:

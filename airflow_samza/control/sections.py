@@ -8,19 +8,10 @@ C2–C6 within a section) (decision 21). Readers of shared streams keep the runs
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
-from airflow_samza.control.end_of_stream import EndOfStreamBookkeeping
 from airflow_samza.control.messages import EndOfStreamMessage, WatermarkMessage
-from airflow_samza.control.watermarks import END_OF_TIME, NONE_YET, WatermarkBookkeeping
-
-
-@dataclass
-class _Section:
-    ends: EndOfStreamBookkeeping
-    marks: WatermarkBookkeeping
-    watermark: int = NONE_YET  # the last one before the section ended
-    ended: bool = False
+from airflow_samza.control.task_control import TaskControl
+from airflow_samza.control.watermarks import END_OF_TIME, NONE_YET, WatermarkAdvanced
 
 
 class SectionBookkeeping:
@@ -42,8 +33,8 @@ class SectionBookkeeping:
     def __init__(self, stream: str, partition: int, runs: Iterable[str]) -> None:
         self._stream = stream
         self._partition = partition
-        place = [(stream, partition)]
-        self._sections = {run: _Section(EndOfStreamBookkeeping(place), WatermarkBookkeeping(place)) for run in runs}
+        self._sections = {run: TaskControl([(stream, partition)]) for run in runs}
+        self._reached = dict.fromkeys(self._sections, NONE_YET)  # by each section, before it ended
         self._watermark = NONE_YET
         self._ended = False
 
@@ -54,25 +45,20 @@ class SectionBookkeeping:
         section = self._sections.get(run)
         if section is None or self._ended:
             return []
-        moved = section.marks.update(self._stream, self._partition, message, offset=offset)
-        if moved is not None and moved.timestamp < END_OF_TIME:
-            section.watermark = moved.timestamp
-        if isinstance(message, EndOfStreamMessage):
-            section.ended = (
-                section.ends.update(self._stream, self._partition, message, offset=offset) is not None or section.ended
-            )
+        for event in section.update(self._stream, self._partition, message, offset=offset):
+            if isinstance(event, WatermarkAdvanced) and event.timestamp < END_OF_TIME:
+                self._reached[run] = event.timestamp
         return self._news()
 
     def _news(self) -> list[WatermarkMessage | EndOfStreamMessage]:
         news: list[WatermarkMessage | EndOfStreamMessage] = []
-        sections = self._sections.values()
-        still = [section.watermark for section in sections if not section.ended]
-        reached = min(still) if still else max(section.watermark for section in sections)
+        still = [self._reached[run] for run, section in self._sections.items() if not section.ends.all_ended()]
+        reached = min(still) if still else max(self._reached.values())
         if reached > self._watermark:
             self._watermark = reached
             news.append(WatermarkMessage(None, 1, timestamp=reached))
         if not still:
             self._ended = True
-            final = all(section.ends.is_final(self._stream) for section in sections)
+            final = all(section.ends.is_final(self._stream) for section in self._sections.values())
             news.append(EndOfStreamMessage(None, 1, stream_id=self._stream, final=final))
         return news

@@ -124,7 +124,7 @@ def _needed(module: ModuleType, origin: Path, entries: Entries) -> list[Entry]:
 
     A module that nothing imports is in the zip and does not count, unless code imports modules by names that it makes.
     """
-    sources, _ = user_sources(module.__name__)
+    sources = user_sources(module.__name__)
     if is_library(origin) or any("importlib" in text or "__import__" in text for text in sources.values()):
         return list(entries)
     names = {f"{name.replace('.', '/')}{end}" for name in sources for end in (".py", "/__init__.py")}

@@ -15,7 +15,7 @@ from typing import Any
 
 from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.callables import callable_name
-from airflow_samza.application.descriptors import StreamDescriptor, SystemDescriptor, TableDescriptor
+from airflow_samza.application.descriptors import StoreDescriptor, StreamDescriptor, SystemDescriptor, TableDescriptor
 from airflow_samza.application.operator_spec import OperatorSpec
 from airflow_samza.application.windows import Aggregation, WindowSpec
 from airflow_samza.config import is_for_operation
@@ -143,7 +143,8 @@ def _text(value: Any) -> str:
         said = [f"{name}={getattr(value, name)}" for name in beside if getattr(value, name) != usual[name]]
         return ", ".join([value.text, *said])
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return ", ".join(f"{name}={text}" for name, text in _texts(value).items()) or type(value).__name__
+        fields = ", ".join(f"{name}={text}" for name, text in _texts(value).items()) or type(value).__name__
+        return f"{value.name}: {fields}" if isinstance(value, StoreDescriptor) else fields
     if isinstance(value, tuple | list):
         return ", ".join(map(_text, value))
     if isinstance(value, set | frozenset):

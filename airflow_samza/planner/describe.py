@@ -13,7 +13,7 @@ from airflow_samza.application.descriptors import StoreDescriptor, StreamDescrip
 from airflow_samza.application.operator_spec import OperatorSpec, SendingSpec, TableUserSpec
 from airflow_samza.application.operator_specs import AggregateSpec, InputOperatorSpec, TaskSpec
 from airflow_samza.application.times import duration_text
-from airflow_samza.application.windows import Aggregation, WindowSpec
+from airflow_samza.application.windows import DEFAULT_RSD, Aggregation, WindowSpec
 from airflow_samza.planner.job_graph import JobGraph
 from airflow_samza.planner.partition_counts import Counts
 from airflow_samza.planner.plan import KeyCheck, Partitioning, PlannedOperator, PlannedStream, PlannedTable
@@ -107,6 +107,8 @@ def operator_details(op: OperatorSpec) -> tuple[tuple[str, str], ...]:
     """Return what an operator does, as (name, text) pairs in a fixed order."""
     shown = [(each, each) if isinstance(each, str) else each for each in op.shown]
     pairs = [(name, _text(getattr(op, attribute))) for name, attribute in shown]
+    if isinstance(op, InputOperatorSpec | SendingSpec):
+        pairs.append(("expect", "; ".join(each.shown for each in op.stream.expect)))
     pairs.append(("on_error", op.on_error.text if op.on_error is not None else ""))
     pairs.append(("side_outputs", _text(op.side_outputs)))
     pairs.append(("renamed_from", op.renamed_from or ""))
@@ -128,7 +130,8 @@ def _text(value: Any) -> str:
     if isinstance(value, StoreDescriptor):
         return value.name
     if isinstance(value, Aggregation):
-        return f"{value.name}={value.function}({value.column or ''})"
+        more = "" if value.rsd in (None, DEFAULT_RSD) else f", rsd={value.rsd}"
+        return f"{value.name}={value.function}({value.column or ''}{more})"
     if isinstance(value, WindowSpec):
         return value.text
     return callable_name(value) or "" if callable(value) else "" if value is None else str(value)

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain
 from operator import attrgetter
 from typing import Literal, TypeVar
 
@@ -26,15 +25,17 @@ def difference(old: ExecutionPlan, new: ExecutionPlan) -> tuple[str, ...]:
     The result is empty when nothing differs. An operator or stream with ``renamed_from=`` is compared with the one of
     its former id.
     """
+    told = []
     if (old.application, old.app_id) != (new.application, new.app_id):
-        first = [f"The application was {old.application}-{old.app_id} and is {new.application}-{new.app_id}."]
-    else:
-        first = []
+        told.append(f"The application was {old.application}-{old.app_id} and is {new.application}-{new.app_id}.")
     inputs = {("operator", op.op_id) for plan in (old, new) for op in plan.operators if op.op == "input"}
-    told = (said for change, said in _compared(old, new) if (change.kind, change.item_id) not in inputs)
+    for change, said in _compared(old, new):
+        if (change.kind, change.item_id) not in inputs:
+            told += said
+        elif change.change == "changed":  # of an input the rest is told of its stream
+            told += _detail_changes(old.operator(change.former or change.item_id), new.operator(change.item_id))
     return (
-        *first,
-        *chain.from_iterable(told),  # without inputs, which are told of as streams
+        *told,
         *(f"New warning: {warning}" for warning in new.warnings if warning not in old.warnings),
         *(f"No longer warned: {warning}" for warning in old.warnings if warning not in new.warnings),
     )
@@ -207,16 +208,20 @@ def _new_operator(operator: PlannedOperator) -> str:
     return f"{_operator_name(operator)} is new."
 
 
-def _operator_changes(was: PlannedOperator, now: PlannedOperator, now_of: Mapping[str, str]) -> Iterator[str]:
-    name = _operator_name(now)
-    if was.op_id != now.op_id:
-        yield f"{_operator_name(was)} was renamed to {operator_title(now)}."
+def _detail_changes(was: PlannedOperator, now: PlannedOperator) -> Iterator[str]:
     before, after = dict(was.details), dict(now.details)
     for key in sorted({*before, *after} - {"renamed_from"}):
         if before.get(key) != after.get(key):
             word = key.replace("_", " ")
             one, other = shown_apart(before.get(key, "none"), after.get(key, "none"))
-            yield f"{name} changed its {word}: it was {one} and is {other}."
+            yield f"{_operator_name(now)} changed its {word}: it was {one} and is {other}."
+
+
+def _operator_changes(was: PlannedOperator, now: PlannedOperator, now_of: Mapping[str, str]) -> Iterator[str]:
+    name = _operator_name(now)
+    if was.op_id != now.op_id:
+        yield f"{_operator_name(was)} was renamed to {operator_title(now)}."
+    yield from _detail_changes(was, now)
     if tuple(now_of.get(op, op) for op in was.inputs) != now.inputs:
         yield f"{name} takes its messages from {_listed(now.inputs)}, no longer from {_listed(was.inputs)}."
     if was.table != now.table:

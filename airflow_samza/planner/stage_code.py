@@ -47,7 +47,8 @@ def stage_digests(
     """Return the digest of the callables of each stage, by stage id.
 
     Where they cannot be compared it is that of all code, which still tells one attempt from another; "" without that.
-    ``reference`` names the application. A callable may read the files that travel with it.
+    ``reference`` names the application. A callable may read the files that travel with it, and calls methods of
+    messages.
     """
     whole = f"{_UNCOMPARED}{shipped.whole}" if shipped.whole else ""
     digests = CodeDigests(reference.partition(":")[0])
@@ -55,7 +56,8 @@ def stage_digests(
     found = {}
     for stage in plan.stages:
         values = [*_values(spec, stage), *named]
-        found[stage.stage_id] = digests.of(*values, shipped.data if values else "") or whole
+        beside = (*_message_classes(spec, stage), shipped.data) if values else ("",)
+        found[stage.stage_id] = digests.of(*values, *beside) or whole
     return found
 
 
@@ -69,6 +71,18 @@ def _values(spec: ApplicationSpec, stage: Stage) -> Iterator[Any]:
         stream = spec.inputs.get(name) or spec.side_inputs.get(name)
         if stream is not None:
             yield from _code_of(stream)
+
+
+def _message_classes(spec: ApplicationSpec, stage: Stage) -> dict[type, None]:
+    """Return the dataclasses of which callables get messages and rows: they may call methods that they do not name."""
+    holders = [
+        *spec.operators_of(stage.operators),
+        *(spec.tables[name] for name in stage.tables if name in spec.tables),
+        *(spec.side_inputs[name] for name in stage.side_inputs if name in spec.side_inputs),
+    ]
+    schemas = [getattr(each, name, None) for each in holders for name in ("schema", "fold_schema")]
+    classes = (schema.python_class for schema in schemas if schema is not None)
+    return dict.fromkeys(each for each in classes if each is not None)
 
 
 def _code_of(value: Any) -> Iterator[Any]:

@@ -46,9 +46,7 @@ class _Part:
 
 def cut_stages(graph: JobGraph) -> tuple[Stage, ...]:
     """The stages, each after its upstream stages; task counts are 1 until :func:`with_task_counts` sets them."""
-    parts = _linked_parts(graph)
-    parts = _merge_equal_readers(parts)
-    parts = _condense_circles(parts)
+    parts = _merge_equal_readers(_condense_circles(_linked_parts(graph)))
     names = name_stages([(part.inputs, part.outputs, part.circular) for part in parts])
     writers = _writers(parts)
     stages = {
@@ -125,31 +123,23 @@ def _merge_equal_readers(parts: Sequence[_Part]) -> list[_Part]:
     them, which then stands in a circle. So it is enough to leave those in circles alone; what a side input brings
     counts as an input here.
     """
-    writers = _writers(parts)
-    in_circle = {place for circle in _circles(parts) for place in circle}
-    readers: dict[frozenset[str], list[_Part]] = {}
-    alone = []
-    for place, part in enumerate(parts):
-        if place in in_circle:
-            alone.append(part)
-        else:
-            fed = frozenset(s for s in part.side_inputs if s in writers)
-            readers.setdefault(part.inputs | fed, []).append(part)
+    written = _writers(parts)
+    alone = [part for part in parts if part.circular]
+    readers = grouped(
+        (part.inputs.union(s for s in part.side_inputs if s in written), part) for part in parts if not part.circular
+    )
     return [*alone, *(_union(together) for together in readers.values())]
 
 
 def _condense_circles(parts: Sequence[_Part]) -> list[_Part]:
-    circles = _circles(parts)
-    taken = {place for circle in circles for place in circle}
-    rest = [part for place, part in enumerate(parts) if place not in taken]
-    return [*rest, *(replace(_union([parts[place] for place in circle]), circular=True) for circle in circles)]
-
-
-def _circles(parts: Sequence[_Part]) -> list[list[int]]:
+    """Make one stage of those that read what they write, over any of them."""
     readers = grouped((s, place) for place, part in enumerate(parts) for s in part.inputs | part.side_inputs)
     following = {place: [r for s in part.outputs for r in readers.get(s, ())] for place, part in enumerate(parts)}
     components = strong_components(list(following), following)
-    return [group for group in components if len(group) > 1 or group[0] in following[group[0]]]
+    circles = [group for group in components if len(group) > 1 or group[0] in following[group[0]]]
+    taken = {place for circle in circles for place in circle}
+    rest = [part for place, part in enumerate(parts) if place not in taken]
+    return [*rest, *(replace(_union([parts[place] for place in circle]), circular=True) for circle in circles)]
 
 
 def _writers(parts: Sequence[_Part]) -> dict[str, list[int]]:

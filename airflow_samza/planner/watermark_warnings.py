@@ -7,7 +7,7 @@ their messages are late.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from airflow_samza.application.descriptors import StreamRole
 from airflow_samza.application.operator_spec import Emits, OperatorSpec
@@ -98,11 +98,11 @@ def _keeps_all(op: OperatorSpec) -> bool:
 
 def silent_inputs(graph: JobGraph, edges: Mapping[str, StreamEdge]) -> Iterator[str]:
     """Return a warning for each window and join of event time behind an input without end that makes no watermarks."""
-    behind = _behind_streams(graph, edges, _is_silent)
+    behind = _sources(graph, edges, _is_silent, _until_clocks)
     for op in graph.operators:
         if op.op_id in behind and _goes_by_event_time(op):
             yield (
-                f"{operator_label(op)} goes by event time, and the input {behind[op.op_id]!r}, which has no end, "
+                f"{operator_label(op)} goes by event time, and the input {behind[op.op_id][0]!r}, which has no end, "
                 f"makes no watermarks: {_held_back(op)} only when the application is drained. "
                 "Declare how late messages may come (max_delay= or watermarks=)."
             )
@@ -129,7 +129,7 @@ def _held_back(op: OperatorSpec) -> str:
 
 def unchecked_times(graph: JobGraph, edges: Mapping[str, StreamEdge]) -> Iterator[str]:
     """Return a warning for each function of DataFrames that may move the event time of unbounded inputs."""
-    behind = _behind_streams(graph, edges, _is_endless)
+    behind = _sources(graph, edges, _is_endless, _until_clocks)
     windows = [op for op in graph.operators if isinstance(op, WindowOperatorSpec | DistinctSpec | TableJoinSpec)]
     timed = {op for op in windows if _goes_by_event_time(op)}
     for op in graph.operators:
@@ -148,15 +148,15 @@ def waits_for_silent_inputs(graph: JobGraph, edges: Mapping[str, StreamEdge]) ->
 
     It is for applications that leave no silent input out (rule C8). A merge is named where event time counts behind it.
     """
-    sources = _sources(graph, edges)
+    sources = _sources(graph, edges, _is_endless, _until_clocks)
     timed = _before_event_time(graph, edges)
     for op in graph.operators:
         if not isinstance(op, MergeSpec | StreamJoinSpec) or op.op_id not in timed:
             continue
-        sources_by_input = [sources.get(before.op_id, {}) for before in op.inputs]
+        sources_by_input = [sources.get(before.op_id, []) for before in op.inputs]
         together = list(dict.fromkeys(stream for streams in sources_by_input for stream in streams))
         if all(len(streams) < len(together) for streams in sources_by_input):
-            first = dict.fromkeys(next(iter(streams)) for streams in sources_by_input if streams)
+            first = dict.fromkeys(streams[0] for streams in sources_by_input if streams)
             named = " and ".join(repr(stream) for stream in list(first)[:_NAMED])
             yield (
                 f"{operator_label(op)} goes by the slowest of its inputs: while one of {named} is silent, windows and "
@@ -168,22 +168,23 @@ _NAMED = 2
 """The inputs that a warning names; no more are followed, so that large graphs are looked at once."""
 
 
-def _sources(graph: JobGraph, edges: Mapping[str, StreamEdge]) -> dict[str, dict[str, None]]:
-    """Return the unbounded inputs behind which each operator is, in order, as many as a warning names."""
-    sources: dict[str, dict[str, None]] = {}
-    waiting: list[tuple[OperatorSpec, str]] = [
-        (op, stream_id)
-        for stream_id, edge in sorted(edges.items(), reverse=True)
-        if _is_endless(edge)
-        for op in edge.readers
-    ]
-    while waiting:
-        op, stream_id = waiting.pop()
-        inputs = sources.setdefault(op.op_id, {})
-        if stream_id in inputs or len(inputs) >= _NAMED or isinstance(op, ReadTimeSpec):  # whose clock makes watermarks
-            continue
-        inputs[stream_id] = None
-        waiting += [(behind, stream_id) for behind in operators_behind(op, graph, edges)]
+def _sources(
+    graph: JobGraph,
+    edges: Mapping[str, StreamEdge],
+    starts: Callable[[StreamEdge], bool],
+    onward: Callable[[OperatorSpec, JobGraph, Mapping[str, StreamEdge]], Iterable[OperatorSpec]],
+) -> dict[str, list[str]]:
+    """Return for each operator the streams that reach it, over re-partitions too, as many as a warning names."""
+    sources: dict[str, list[str]] = {}
+
+    def open_behind(op: OperatorSpec) -> Iterator[OperatorSpec]:
+        return (other for other in onward(op, graph, edges) if len(sources.get(other.op_id, ())) < _NAMED)
+
+    for stream_id, edge in edges.items():
+        if starts(edge):
+            readers: list[OperatorSpec] = list(edge.readers)
+            for op in reached(readers, open_behind):
+                sources.setdefault(op.op_id, []).append(stream_id)
     return sources
 
 
@@ -214,23 +215,5 @@ def _is_silent(edge: StreamEdge) -> bool:
 
 def _behind_endless(graph: JobGraph, edges: Mapping[str, StreamEdge]) -> dict[str, str]:
     """Return an input without an end for each operator that is behind one, by operator."""
-    return _behind_streams(graph, edges, _is_endless, operators_behind)
-
-
-def _behind_streams(
-    graph: JobGraph,
-    edges: Mapping[str, StreamEdge],
-    starts: Callable[[StreamEdge], bool],
-    onward: Callable[[OperatorSpec, JobGraph, Mapping[str, StreamEdge]], Iterator[OperatorSpec]] = _until_clocks,
-) -> dict[str, str]:
-    """Return for each operator that such a stream reaches, over re-partitions too, the first that does."""
-    found: dict[str, str] = {}
-
-    def unseen(op: OperatorSpec) -> Iterator[OperatorSpec]:
-        return (other for other in onward(op, graph, edges) if other.op_id not in found)
-
-    for stream_id, edge in edges.items():
-        if starts(edge):
-            readers: list[OperatorSpec] = list(edge.readers)
-            found.update({op.op_id: stream_id for op in reached(readers, unseen)})
-    return found
+    sources = _sources(graph, edges, _is_endless, operators_behind)
+    return {op_id: streams[0] for op_id, streams in sources.items()}

@@ -176,8 +176,6 @@ def test_what_cannot_be_a_key_is_rejected() -> None:
         key_type(parse_type("array<int>"))
     with pytest.raises(SchemaError, match="no key column 'q'"):
         partition_array(pa.record_batch({"k": [1]}), ["q"], 4)
-    with pytest.raises(SchemaError, match="cannot have 0 partitions"):
-        partition_array(pa.record_batch({"k": [1]}), ["k"], 0)
 
 
 @pytest.mark.parametrize("n", [1, 2, 4, 256, 257, 65_536, 65_537])

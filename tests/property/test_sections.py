@@ -35,7 +35,7 @@ def sent(draw: st.DrawFn) -> list[tuple[str, Message]]:
 def outcome(messages: list[tuple[str, Message]], read: tuple[str, ...]) -> list[Message]:
     sections = SectionBookkeeping("shared", 0, read)
     news = [told for run, message in messages for told in sections.update(run, message)]
-    assert all(section.ended for section in sections._sections.values())
+    assert all(section.ends.all_ended() for section in sections._sections.values())
     return news
 
 

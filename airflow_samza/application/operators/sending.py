@@ -11,7 +11,7 @@ from airflow_samza.application.bad_records import on_error_fields
 from airflow_samza.application.columns import Columns, check_column, key_columns
 from airflow_samza.application.declarations.remote_access import GIVE_WRITER
 from airflow_samza.application.descriptors import StreamDescriptor, StreamRole, TableDescriptor, TableKind
-from airflow_samza.application.expectations import check_expected_columns, dead_letter_streams, referring
+from airflow_samza.application.expectations import check_expected_columns, referring
 from airflow_samza.application.graph_builder import GraphBuilder
 from airflow_samza.application.operator_checks import checked_id, former_id, named, required_id
 from airflow_samza.application.operator_specs import (
@@ -36,7 +36,7 @@ def send(stream: Stream[Any], target: object, id: str | None, on_error: object) 
         output = check_stream_takes(stream._graph, target, schema, "send_to")
         if output.shared and output.timestamp is not None:
             stream._time(f"send_to of the shared stream {output.stream_id!r}")
-        beside, before = dead_letter_streams(output.expect), referring(stream, output.expect)
+        before, beside = referring(stream, output.expect), output.dead_letters
         stream._graph.add(SendToSpec, id, inputs=(before,), schema=schema, stream=output, side_outputs=beside)
     elif isinstance(target, Table):
         _send_to_table(stream, target, id, on_error)

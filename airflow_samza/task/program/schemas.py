@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.bad_records import DEAD_LETTERS
 from airflow_samza.application.descriptors import StreamDescriptor, TableDescriptor
-from airflow_samza.application.expectations import dead_letter_streams, expecting_streams
+from airflow_samza.application.expectations import expecting_streams
 from airflow_samza.application.operator_spec import ARROW, OperatorSpec, RepartitioningSpec
 from airflow_samza.application.operator_specs import InputOperatorSpec, SendToSpec, SendToTableSpec, TableJoinSpec
 from airflow_samza.errors import SamzaError
@@ -136,5 +136,4 @@ def dead_letters_of(operator: OperatorSpec) -> list[StreamDescriptor]:
     """Return the streams to which an operator sends what it cannot handle, or what does not meet an expectation."""
     policy = operator.on_error
     own = [policy.stream] if policy is not None and policy.stream is not None else []
-    expecting = expecting_streams(operator)
-    return [*own, *(stream for read in expecting for stream in dead_letter_streams(read.expect))]
+    return [*own, *(stream for expecting in expecting_streams(operator) for stream in expecting.dead_letters)]

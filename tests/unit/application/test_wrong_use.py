@@ -14,7 +14,7 @@ import airflow_samza
 from airflow_samza import avg, count, hopping, max_, session, stream_application, sum_, tumbling
 from airflow_samza.application.source_location import SourceLocation
 from airflow_samza.application.watermarks import bounded_delay
-from airflow_samza.errors import SamzaError
+from airflow_samza.errors import InvalidApplication, SamzaError
 
 PACKAGE_FOLDER = str(Path(airflow_samza.__file__).parent)
 
@@ -277,6 +277,11 @@ WRONG: dict[str, tuple[Callable[[Any], Any], str, str]] = {
         lambda app: tumbling("1 hour", early_evry=2),  # type: ignore[call-arg]
         "tumbling has no parameter 'early_evry'",
         "Did you mean 'early_every'?",
+    ),
+    "an aggregation of no column": (
+        lambda app: views(app).aggregate("country", id="a", n=sum_(None)),  # type: ignore[arg-type]
+        "n of aggregate 'a' aggregates None, which is not a column's name",
+        'Name one column, for example sum_("delay").',
     ),
     "an aggregation without its column": (
         lambda app: views(app).aggregate("country", id="a", n=sum_()),  # type: ignore[call-arg]
@@ -569,6 +574,13 @@ def test_rejects(rule: str) -> None:
     location = error.facts["location"]
     assert isinstance(location, SourceLocation)
     assert str(location) in error.sentence
+
+
+@pytest.mark.parametrize("dropped", ["per-minute", 5, None, [5]])
+def test_rejects_former_ids_that_are_no_list_of_texts(dropped: Any) -> None:
+    with pytest.raises(InvalidApplication, match="dropped is ") as rejected:
+        stream_application("app", dropped=dropped)
+    assert 'dropped=["per-minute"]' in rejected.value.hint
 
 
 def test_the_place_is_the_line_of_the_call() -> None:

@@ -22,7 +22,7 @@ def book(*runs: str) -> SectionBookkeeping:
 
 
 def open_runs(sections: SectionBookkeeping) -> list[str]:
-    return [run for run, section in sections._sections.items() if not section.ended]
+    return [run for run, section in sections._sections.items() if not section.ends.all_ended()]
 
 
 def ended(*, final: bool = True) -> list[ControlMessage]:

@@ -53,6 +53,10 @@ class View:
     dwell: int | None
     weight: float
 
+    @property
+    def is_long(self):
+        return self.weight > 12
+
 
 class Rates(NamedTuple):
     low: float
@@ -153,6 +157,11 @@ def days(app):
 def served(app):
     lines = app.output_stream("lines", system="log", serde=Lines)
     totals(views(app)).send_to(lines)
+
+
+@stream_application("edited-long")
+def long(app):
+    views(app).filter(lambda view: view.is_long).send_to(output(app, "out"))
 
 
 @stream_application("edited-copy")
@@ -278,6 +287,16 @@ def test_a_stage_is_of_its_serdes(edited: Edited) -> None:
     assert code() == before
     edited.write(APP, "views + 9", "views + 90")
     assert code() != before
+
+
+def test_a_stage_is_of_the_dataclasses_whose_methods_its_callables_may_call(edited: Edited) -> None:
+    application, here = "samza_edited.app:long", edited.lake.here
+    run = here.plan(application, "run", interval=DAY)
+    edited.attempt(run, run.plan.stages[0].stage_id, 1)
+    edited.write(APP, "def step(value):", "# adds\n\n\ndef step(value):")
+    assert kept(here.plan(application, "run", interval=DAY, generation=2)) == [True]
+    edited.write(APP, "weight > 12", "weight > 1")
+    assert kept(here.plan(application, "run", interval=DAY, generation=3)) == [False]
 
 
 @pytest.mark.parametrize("edit", EDITS)

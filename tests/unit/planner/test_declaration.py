@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from airflow_samza import count, max_, stream_application, sum_, tumbling
+from airflow_samza import StreamTask, count, max_, stream_application, sum_, task_application, tumbling
 from airflow_samza.planner.declaration import declaration, declared_differences, first_of
 from airflow_samza.planner.planner import plan_shape
 
@@ -87,6 +87,25 @@ def test_names_each_declared_thing_that_differs(now: dict[str, Any], sentence: s
 )
 def test_tells_windows_apart_in_everything(then: Any, now: Any) -> None:
     assert differences(shop(window=now), shop(window=then))
+
+
+class Counting(StreamTask):
+    def process(self, envelope: Any, collector: Any, coordinator: Any) -> None:
+        pass
+
+
+def test_names_the_stores_of_a_task() -> None:
+    def counting(store: str) -> Any:
+        def describe(app: Any) -> None:
+            app.input_stream("sales", schema=SCHEMA)
+            app.store(store, key="string", value="bigint")
+            app.task(Counting)
+
+        return task_application("shop")(describe).spec()
+
+    (sentence,) = differences(counting("totals"), counting("counts"))
+    assert sentence.startswith("stage sales: stores of operator shop-1-task-task was counts: key=")
+    assert " and is totals: key=" in sentence
 
 
 def test_begins_with_the_stage_in_the_order_of_the_plan() -> None:

@@ -14,8 +14,9 @@ import pytest
 
 from airflow_samza import stream_application
 from airflow_samza.application.task_application import task_application
-from airflow_samza.application.windows import count
+from airflow_samza.application.windows import approx_count_distinct, count
 from airflow_samza.errors import PlanChanged, PlanError, UnknownName
+from airflow_samza.planner.difference import difference
 from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.planner.planner import ExecutionPlanner
 from tests.support.planner_applications import ROW, files, keyed, left, plan_of
@@ -185,6 +186,37 @@ def test_the_fingerprint_changes_with_an_expression() -> None:
         plan_of(lambda app: describe(app, "v > 1")).fingerprint
         != plan_of(lambda app: describe(app, "v > 2")).fingerprint
     )
+
+
+def test_the_fingerprint_changes_with_the_accuracy_of_an_approximate_count() -> None:
+    def describe(app: Any, **rsd: float) -> None:
+        counted = approx_count_distinct("v", **rsd)
+        keyed(app, "in").aggregate("k", id="per-key", values=counted).sink(print)
+
+    usual, exact = plan_of(describe), plan_of(lambda app: describe(app, rsd=0.01))
+    assert exact.fingerprint != usual.fingerprint == plan_of(lambda app: describe(app, rsd=0.05)).fingerprint
+    assert difference(usual, exact) == (
+        "Operator aggregate per-key changed its aggregations: it was values=approx_count_distinct(v) and is "
+        "values=approx_count_distinct(v, rsd=0.01).",
+    )
+
+
+def test_the_fingerprint_changes_with_what_is_expected_of_an_input() -> None:
+    def describe(app: Any, **expected: Any) -> None:
+        keyed(app, "in", **expected).sink(print)
+
+    plans = [plan_of(describe), *(plan_of(partial(describe, expect=[text])) for text in ("v > 1", "v > 2"))]
+    assert len({plan.fingerprint for plan in plans}) == 3
+    assert difference(plans[1], plans[2]) == ("Operator input in changed its expect: it was v > 1 and is v > 2.",)
+
+
+def test_the_difference_of_two_plans_tells_what_becomes_of_messages_of_an_input_that_fail() -> None:
+    def describe(app: Any, **more: Any) -> None:
+        keyed(app, "in", **more).sink(print)
+
+    told = difference(plan_of(describe), plan_of(partial(describe, on_error="drop", schema="k bigint, at timestamp")))
+    assert told[0].startswith("Stream 'in' changed its schema: ")
+    assert told[1:] == ("Operator input in changed its on error: it was none and is drop.",)
 
 
 def test_an_unknown_stage_is_named_with_the_known_ones() -> None:
