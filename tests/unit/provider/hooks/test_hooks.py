@@ -152,7 +152,9 @@ def test_the_button_in_the_form_asks_the_bucket_with_the_connection_that_opens_i
 
 def test_the_button_in_the_form_asks_the_bucket_each_time(connections: Any, s3: S3Server) -> None:
     with FaultyStore(s3.endpoint) as store:
-        add(connections, "store", "aws", endpoint_url=store.endpoint, aws_access_key_id="key", aws_secret_access_key="-")
+        add(
+            connections, "store", "aws", endpoint_url=store.endpoint, aws_access_key_id="key", aws_secret_access_key="-"
+        )
         add(connections, "samza_default", "samza", root=s3.url("each-time"), root_conn_id="store")
         assert SamzaHook().test_connection()[0]
         store.fault = lambda asked: "denied" if asked.method == "PUT" else None
