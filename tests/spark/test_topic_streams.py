@@ -61,6 +61,7 @@ class Sink:
         return sorted(map(tuple, self._spark.read.format("samza").options(**options).load().collect()))
 
 
+@pytest.mark.extended
 def test_a_query_goes_on_from_its_checkpoint_and_has_each_row_of_the_batch_source_once(
     spark: SparkSession, log: LogSystem, tmp_path: Path
 ) -> None:

@@ -52,6 +52,7 @@ def shop(tmp_path: Path) -> Shop:
     return Shop(tmp_path)
 
 
+@pytest.mark.extended
 def test_an_edit_is_compared_and_published_as_a_user_does_it(shop: Shop) -> None:
     shop.run("monday")
     same = shop.compare()

@@ -6,6 +6,8 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +22,11 @@ from airflow_samza.private_folder import private_folder
 
 
 @pytest.fixture(autouse=True)
-def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(places, "scratch_folder", lambda name: private_folder(str(tmp_path / name)))
+def host(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Warm runners of this host lie below a folder of the test's own, with a path that is short enough for sockets."""
+    with tempfile.TemporaryDirectory(prefix="warm-") as folder:
+        monkeypatch.setattr(places, "scratch_folder", lambda name: private_folder(os.path.join(folder, name)))
+        yield
 
 
 def ask(*words: str) -> str:

@@ -11,6 +11,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from airflow_samza.provider.connections.bindings import types_of
 from airflow_samza.provider.connections.fields import adding
 from airflow_samza.system_kinds import BUILT_IN
@@ -76,6 +78,7 @@ def stored(folder: Path, asked: list[list[str]]) -> list[tuple[str, str, object]
     return [(typed, kept, extra) for typed, kept, extra in json.loads(done.stdout.splitlines()[-1])]
 
 
+@pytest.mark.extended
 def test_every_command_of_a_page_or_hint_stores_the_type_that_is_typed(tmp_path: Path) -> None:
     asked = [
         (page.relative_to(ROOT).as_posix(), words)
