@@ -82,6 +82,7 @@ def test_clearing_a_stage_replaces_its_output(flights: Any, year: str) -> None:
     assert written(output) == before
 
 
+@pytest.mark.extended
 def test_clearing_everything_plans_anew_and_keeps_what_has_not_changed(flights: Any, year: str) -> None:
     output = output_of(flights, "flights", year)
     before = written(output)

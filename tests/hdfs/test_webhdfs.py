@@ -79,6 +79,7 @@ def standby(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hdfs]:
         found.stop()
 
 
+@pytest.mark.extended
 def test_a_standby_namenode_passes_on_and_is_named_when_none_is_active(
     standby: Hdfs, cluster: Hdfs, place: str
 ) -> None:

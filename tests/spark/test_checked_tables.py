@@ -30,7 +30,10 @@ def seen(folder: Path, system: str) -> list[int]:
     return []
 
 
-@pytest.mark.parametrize(("application", "system"), [("checked_tables", "tables"), ("checked_deltas", "deltas")])
+@pytest.mark.parametrize(
+    ("application", "system"),
+    [("checked_tables", "tables"), pytest.param("checked_deltas", "deltas", marks=pytest.mark.extended)],
+)
 def test_a_table_has_rows_that_meet_all_expectations_once_they_are_approved(
     session: Any, tmp_path: Path, application: str, system: str
 ) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from airflow_samza.systems.system import SystemBinding
 from tests.support import upserting_apps
+from tests.support.budgets import extended_but
 from tests.support.one_session import Runs
 from tests.support.upserting_apps import APPLICATION, SAID, Members
 
@@ -31,7 +32,7 @@ def said() -> Iterator[None]:
     SAID.clear()
 
 
-@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+@pytest.mark.parametrize("kind", extended_but(["iceberg"], ["delta", "iceberg"]))
 def test_tables_of_lakes_have_the_newest_rows_and_their_history(session: Any, tmp_path: Path, kind: str) -> None:
     SAID["kind"] = kind
     here = Members(tmp_path)
