@@ -84,7 +84,7 @@ class JsonBodies(Bodies):
 
     def writer(self, written: SchemaText, schema: pa.Schema) -> Serde:
         """Return the serde ``json``, when the schema allows the columns, and these have what it requires."""
-        declared = json.loads(written.text)
+        declared = _stated(written)
         required = [name for name in declared.get("required", ()) if name not in schema.names]
         if required:
             raise ValueError(f"it requires {required[0]!r}")
@@ -94,8 +94,13 @@ class JsonBodies(Bodies):
 
     def lacking(self, written: SchemaText, schema: pa.Schema) -> list[str]:
         """Return the columns that are none of its properties, where it names any."""
-        declared: Any = json.loads(written.text)
-        properties = declared.get("properties") if isinstance(declared, dict) else None
+        properties = _stated(written).get("properties")
         if not isinstance(properties, dict) or not properties:
             return []
         return [name for name in schema.names if name not in properties]
+
+
+def _stated(written: SchemaText) -> dict[str, Any]:
+    """Return what a JSON schema says; ``true``, which allows all, says nothing."""
+    declared = json.loads(written.text)
+    return declared if isinstance(declared, dict) else {}
