@@ -125,16 +125,19 @@ class LocalStores:
         if kept is not None:
             return kept
         path = self._path(topic, partition, version)
-        with _locked(f"{path}.lock"):
-            kept = self.find(topic, partition, version, kind)
-            if kept is not None:
-                return kept
-            built = build()
-            self._keep(path, built)
-            with contextlib.suppress(OSError):  # who waits has it open, who comes later finds the version
-                os.remove(f"{path}.lock")
-            found = self.find(topic, partition, version, kind)
-            return built if found is None else found  # swept already: the one in memory will do
+        lock = f"{path}.lock"
+        with _locked(lock):
+            try:
+                kept = self.find(topic, partition, version, kind)
+                if kept is not None:
+                    return kept
+                built = build()
+                self._keep(path, built)
+                found = self.find(topic, partition, version, kind)
+                return built if found is None else found  # swept already: the one in memory will do
+            finally:
+                with contextlib.suppress(OSError):  # who waits has it open, who comes later finds the version
+                    os.remove(lock)
 
     def find(self, topic: str, partition: int, version: str, kind: type[AnyKept]) -> AnyKept | None:
         """Return what there is of a version if it is sound; what is not is removed, with a warning."""

@@ -57,7 +57,6 @@ class RocksFolder:
             logger.warning("The local store %s %s. It is built again.", path, wrong)
             self.discard(path)
             return None
-        os.utime(path)
         return path
 
     def new_work(self, lineage: str) -> str:
@@ -125,6 +124,7 @@ def _wrong(path: str) -> str | None:
         if changed:
             return f"is damaged: {', '.join(changed)} is not what was written"
         note_checked(path, files)
+        os.utime(path)  # it is in use; a sweep may have taken it at this moment
         return None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         return f"is damaged: {_RECORD} cannot be read ({error})"

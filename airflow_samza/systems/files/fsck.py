@@ -30,6 +30,8 @@ def fsck_output(output: Location) -> Iterator[Finding]:
     for turn in view.turns:
         try:
             read_writer(output, turn)
+        except FileNotFoundError:  # replaced since it was listed
+            continue
         except TopicError as error:
             yield Finding(
                 str(turn.place(output)),
@@ -41,6 +43,8 @@ def fsck_output(output: Location) -> Iterator[Finding]:
         place = manifest_path(output, producer, generation, epoch)
         try:
             manifest = read_manifest(place)
+        except FileNotFoundError:  # superseded since it was listed
+            continue
         except TopicError as error:
             yield Finding(str(place), "is a damaged manifest", error.hint)
             continue

@@ -16,10 +16,15 @@ from pyarrow import types
 
 from airflow_samza.errors import SchemaError
 from airflow_samza.systems.files.formats.avro import fastavro
+from airflow_samza.systems.files.formats.avro_records import end_of
+from airflow_samza.systems.files.formats.avro_types import AvroTypes
 from airflow_samza.systems.files.formats.nested import rows_of
 from airflow_samza.systems.serdes.avro_columns import RecordColumns, Unsupported
 from airflow_samza.systems.serdes.decoding import ValueSerde, decoded_each, merged
 from airflow_samza.systems.serdes.serde import BadMessage, Decoded
+
+_DEEPEST = 1000
+"""Values inside of one another in a record: the library takes some kilobytes of the stack for each."""
 
 
 class AvroRecords(ValueSerde):
@@ -38,6 +43,10 @@ class AvroRecords(ValueSerde):
         self._fields = [
             (one.name, one.type if one.type.num_fields or types.is_string(one.type) else None) for one in schema
         ]
+        types_of_record = AvroTypes(written)
+        endless = any(types_of_record.unread(field["type"]) for field in types_of_record.root["fields"])
+        self._looked_through = types_of_record if endless else None
+        """The types of records of which the data decide the depth, or a length that takes no bytes."""
         self._columns: RecordColumns | None = None
         if read is None:
             with suppress(Unsupported):
@@ -73,6 +82,8 @@ class AvroRecords(ValueSerde):
     def _read_one(self, value: bytes) -> dict[str, Any]:
         source = io.BytesIO(value)
         try:
+            if self._looked_through is not None:  # the library would fill the stack, or the memory
+                end_of(self._looked_through, self._looked_through.root, value, 0, deepest=_DEEPEST)
             record = self._library.schemaless_reader(source, self._written, self._read)
         except Exception as error:  # whatever the decoder trips over
             what = "it ends too early" if isinstance(error, EOFError) else f"{type(error).__name__}: {error}"

@@ -9,7 +9,7 @@ left to fastavro, which reads it or says what is wrong. So this module has to be
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -27,11 +27,22 @@ _LONGEST = 10
 _DEEPEST = 20
 """Records inside of one another; a schema that contains itself has no columns."""
 
+_MOST_NODES = 10_000
+"""Readers of fields, those of a type counted wherever it stands: a kilobyte of a schema can describe any number."""
+
 _DAY_RANGE = (-719162, 2932896)
 """The days from the year 1 to 9999, counted from 1970: those of Python's dates, as which fastavro reads them."""
 
 _EXACT = {4: 2**24, 8: 2**53}
 """Whole numbers up to which floating ones have each, by their size."""
+
+
+@dataclass(slots=True)
+class _Types:
+    """Named types of a schema that have been met, and the readers that were made."""
+
+    named: dict[str, Any] = field(default_factory=dict)
+    nodes: int = 0
 
 
 class Unsupported(Exception):
@@ -218,10 +229,10 @@ def _maybe(inner: Node, value_branch: int, branches: int) -> Node:
     return read
 
 
-def _record(record: Any, kind: pa.DataType, named: dict[str, Any], depth: int) -> Node:
-    declared = {field.name: field.type for field in kind}
+def _record(record: Any, kind: pa.DataType, met: _Types, depth: int) -> Node:
+    declared = {one.name: one.type for one in kind}
     fields = [
-        (one["name"], node_of(one["type"], declared.get(one["name"]), named, depth + 1)) for one in record["fields"]
+        (one["name"], node_of(one["type"], declared.get(one["name"]), met, depth + 1)) for one in record["fields"]
     ]
 
     def read(cursors: Cursors) -> pa.Array:
@@ -261,33 +272,34 @@ _PLAIN: dict[tuple[str, pa.DataType], Node] = {
 _SECONDS = {"millis": 1000, "micros": 1_000_000}
 
 
-def node_of(schema: Any, kind: pa.DataType | None, named: dict[str, Any], depth: int = 0) -> Node:
+def node_of(schema: Any, kind: pa.DataType | None, met: _Types, depth: int = 0) -> Node:
     """Return what reads a field of an Avro type into a column (None: nobody declared it), or raise Unsupported."""
-    if depth > _DEEPEST:
+    met.nodes += 1
+    if depth > _DEEPEST or met.nodes > _MOST_NODES:
         raise Unsupported
     if isinstance(schema, list):
         others = [one for one in schema if one != "null"]
         if len(others) != 1 or len(schema) > 2:
             raise Unsupported
-        inner = node_of(others[0], kind, named, depth + 1)
+        inner = node_of(others[0], kind, met, depth + 1)
         return _maybe(inner, schema.index(others[0]), len(schema))
     if isinstance(schema, str):
-        if schema in named:
-            return node_of(named[schema], kind, named, depth + 1)
+        if schema in met.named:
+            return node_of(met.named[schema], kind, met, depth + 1)
         schema = {"type": schema}
     name, logical = schema["type"], schema.get("logicalType")
     if not isinstance(name, str):
-        return node_of(name, kind, named, depth + 1)
+        return node_of(name, kind, met, depth + 1)
     if "name" in schema:
-        named[schema["name"]] = schema
+        met.named[schema["name"]] = schema
     if name == "record" and (kind is None or types.is_struct(kind)):
-        return _record(schema, kind if kind is not None else pa.struct([]), named, depth)
+        return _record(schema, kind if kind is not None else pa.struct([]), met, depth)
     if name == "null":
         return lambda cursors: pa.nulls(len(cursors.pos), kind or pa.null())
     if kind is None:
         logical, kind = None, _ANY.get(name)
-    if kind is None and name in named:
-        return node_of(name, kind, named, depth + 1)
+    if kind is None and name in met.named:
+        return node_of(name, kind, met, depth + 1)
     if kind is None:
         raise Unsupported
     if logical is not None:
@@ -328,8 +340,8 @@ class RecordColumns:
     def __init__(self, record: Any, schema: pa.Schema) -> None:
         if not len(schema):
             raise Unsupported
-        self._schema = pa.schema([field.with_nullable(True) for field in schema])
-        self._read = _record(record, pa.struct([pa.field(one.name, one.type) for one in schema]), {}, 0)
+        self._schema = pa.schema([one.with_nullable(True) for one in schema])
+        self._read = _record(record, pa.struct([pa.field(one.name, one.type) for one in schema]), _Types(), 0)
 
     def read(self, values: pa.Array) -> tuple[pa.RecordBatch, Numbers]:
         """Return the columns of values (none null), and which messages are flagged: their rows mean nothing."""

@@ -213,6 +213,7 @@ def test_an_attempt_that_fails_leaves_nothing(tmp_path: Path) -> None:
 
     with pytest.raises(ValueError, match="no such topic"):
         stores.kept("t", 0, "1", ColumnarTable, fail)
+    assert not list(tmp_path.rglob("*.lock"))
     assert stores.find("t", 0, "1", ColumnarTable) is None
     assert stores.kept("t", 0, "1", ColumnarTable, Built()).rows.num_rows == 3
 

@@ -9,6 +9,7 @@ import json
 import logging
 import multiprocessing
 import os
+import shutil
 import zlib
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ import pytest
 
 from airflow_samza.errors import StoreError
 from airflow_samza.schema import Schema
-from airflow_samza.storage import host_files
+from airflow_samza.storage import host_files, rocks_folder
 from airflow_samza.storage.rocksdb import RocksStore, open_database
 from airflow_samza.storage.store import StoreLayout
 from tests.support.store_entries import put_all
@@ -183,6 +184,16 @@ def test_a_version_that_is_damaged_or_of_another_format_is_built_again_with_a_wa
     assert len(list(again.range())) == 100
     assert said in caplog.text
     assert "It is built again." in caplog.text
+
+
+def test_a_version_that_a_sweep_takes_at_this_moment_is_built_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = filled(tmp_path)
+    kept = store.kept()
+    store.close()
+    monkeypatch.setattr(rocks_folder, "note_checked", lambda path, files: shutil.rmtree(path))
+    assert len(list(following(tmp_path, kept).range())) == 100
 
 
 def test_one_process_of_a_host_compares_checksums_and_the_others_read_no_file_for_them(

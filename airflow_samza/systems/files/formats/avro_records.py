@@ -89,7 +89,7 @@ class RecordReader:
             row: dict[str, Any] = {}
             for schema, over in self._runs:
                 if schema is None:
-                    source.seek(self._end_of(over, block.data, source.tell()))
+                    source.seek(end_of(self._types, over, block.data, source.tell()))
                 else:
                     row.update(self._library.schemaless_reader(source, schema, None))
             rows.append(row)
@@ -114,39 +114,56 @@ class RecordReader:
         for start in range(0, block.claimed, BATCH_ROWS):
             yield [row] * min(BATCH_ROWS, block.claimed - start)
 
-    def _end_of(self, schema: Any, data: bytes, place: int) -> int:
-        """Return the place behind a value; its depth is a list's here, not a stack's."""
-        left = [schema]
-        while left:
-            kind = self._types.resolved(left.pop())
-            if isinstance(kind, list):
-                chosen, place = _long(data, place)
-                if not 0 <= chosen < len(kind):
-                    raise ValueError("a union has no such branch")
-                left.append(kind[chosen])
-                continue
-            name = kind["type"]
-            if name in ("record", "error"):
-                left.extend(field["type"] for field in reversed(kind["fields"]))
-            elif name in ("array", "map"):
-                count, place = _long(data, place)
-                if count < 0:  # the bytes of the items are there
-                    size, place = _long(data, place)
-                    place += _sized(size, data, place)
-                    left.append(kind)
-                elif count:
-                    items = ["string", kind["values"]] if name == "map" else [kind["items"]]
-                    left.append(kind)
-                    if any(self._types.least_bytes(one) for one in items):
-                        left.extend(list(reversed(items)) * _sized(count, data, place))
-            elif name in ("int", "long", "enum"):
-                _, place = _long(data, place)
-            elif name in ("string", "bytes"):
+
+def end_of(types: AvroTypes, schema: Any, data: bytes, place: int, *, deepest: int | None = None) -> int:
+    """Return the place behind a value; its depth is a list's here, not a stack's.
+
+    With ``deepest`` a value is looked through that the library reads next: more values inside of one another, or more
+    items without bytes than are read of a file, are a ``ValueError``.
+    """
+    left = [(schema, 0)]
+    empty = 0
+    while left:
+        one, depth = left.pop()
+        if deepest is not None and depth > deepest:
+            raise ValueError(f"more than {deepest:,} values inside of one another")
+        kind = types.resolved(one)
+        if isinstance(kind, list):
+            chosen, place = _long(data, place)
+            if not 0 <= chosen < len(kind):
+                raise ValueError("a union has no such branch")
+            left.append((kind[chosen], depth + 1))
+            continue
+        name = kind["type"]
+        if name in ("record", "error"):
+            left.extend((field["type"], depth + 1) for field in reversed(kind["fields"]))
+        elif name in ("array", "map"):
+            count, place = _long(data, place)
+            if count < 0:  # the bytes of the items are there
                 size, place = _long(data, place)
-                place += _sized(size, data, place)
-            elif name != "null":
-                place += _sized(self._types.least_bytes(kind), data, place)
-        return place
+                if deepest is None:
+                    place += _sized(size, data, place)
+                    left.append((kind, depth))
+                    continue
+                count = -count
+            if count:
+                items = ["string", kind["values"]] if name == "map" else [kind["items"]]
+                left.append((kind, depth))
+                if any(types.least_bytes(item) for item in items):
+                    inner = [(item, depth + 1) for item in reversed(items)]
+                    left.extend(inner * _sized(count, data, place))
+                else:
+                    empty += count
+            if deepest is not None and empty > MOST_EMPTY:
+                raise ValueError(f"an array of more than {MOST_EMPTY:,} values that take no bytes")
+        elif name in ("int", "long", "enum"):
+            _, place = _long(data, place)
+        elif name in ("string", "bytes"):
+            size, place = _long(data, place)
+            place += _sized(size, data, place)
+        elif name != "null":
+            place += _sized(types.least_bytes(kind), data, place)
+    return place
 
 
 def _by_name(schema: Any) -> Any:

@@ -81,7 +81,8 @@ class AvroTypes:
     """Types of the records of one file, by names; ``root`` is their schema, as the library has parsed it."""
 
     def __init__(self, root: Any) -> None:
-        self.named: dict[str, Any] = {}
+        # Those that another schema of a registry defines stand beside the record.
+        self.named: dict[str, Any] = dict(root.get("__named_schemas", {})) if isinstance(root, dict) else {}
         self._register(root)
         self.root = self.resolved(root)
         self._least: dict[str, int] = {}

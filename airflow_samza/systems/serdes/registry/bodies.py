@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from airflow_samza.systems.files.formats.avro import fastavro
+from airflow_samza.systems.files.formats.avro_types import AvroTypes
 from airflow_samza.systems.serdes.avro import AvroRecords
 from airflow_samza.systems.serdes.json import JsonSerde
 from airflow_samza.systems.serdes.registry.client import SchemaText
@@ -38,7 +39,12 @@ class AvroBodies(Bodies):
 
     def reader(self, written: SchemaText, own: str | None, schema: pa.Schema) -> Serde:
         """Return what reads records of the schema, resolved to the stream's own, if it has one."""
-        return AvroRecords(schema, _parsed(written), None if own is None else fastavro().parse_schema(json.loads(own)))
+        record = _parsed(written)
+        try:
+            AvroTypes(record).fields()  # of which a schema of others may describe more than any memory holds
+            return AvroRecords(schema, record, None if own is None else fastavro().parse_schema(json.loads(own)))
+        except RecursionError:
+            raise ValueError("its types are too deep inside of one another") from None
 
     def writer(self, written: SchemaText, schema: pa.Schema) -> Serde:
         """Return what writes records of the schema, when the columns are its fields, and others have a default."""
@@ -84,7 +90,7 @@ class JsonBodies(Bodies):
 
     def writer(self, written: SchemaText, schema: pa.Schema) -> Serde:
         """Return the serde ``json``, when the schema allows the columns, and these have what it requires."""
-        declared = json.loads(written.text)
+        declared = _stated(written)
         required = [name for name in declared.get("required", ()) if name not in schema.names]
         if required:
             raise ValueError(f"it requires {required[0]!r}")
@@ -94,8 +100,13 @@ class JsonBodies(Bodies):
 
     def lacking(self, written: SchemaText, schema: pa.Schema) -> list[str]:
         """Return the columns that are none of its properties, where it names any."""
-        declared: Any = json.loads(written.text)
-        properties = declared.get("properties") if isinstance(declared, dict) else None
+        properties = _stated(written).get("properties")
         if not isinstance(properties, dict) or not properties:
             return []
         return [name for name in schema.names if name not in properties]
+
+
+def _stated(written: SchemaText) -> dict[str, Any]:
+    """Return what a JSON schema says; ``true``, which allows all, says nothing."""
+    declared = json.loads(written.text)
+    return declared if isinstance(declared, dict) else {}

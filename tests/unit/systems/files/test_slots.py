@@ -18,6 +18,7 @@ from airflow_samza.systems.files.fsck import fsck_output
 from airflow_samza.systems.files.listing import find_files
 from airflow_samza.systems.files.location import Location
 from airflow_samza.systems.files.new_files import FilesRead, find_new_files
+from airflow_samza.systems.files.published_files import View
 from airflow_samza.systems.files.system import FilesSystem
 from airflow_samza.systems.system import Publication, StreamSpec, SystemBinding
 from tests.support.faulty_arrow import FaultyHandler
@@ -229,6 +230,17 @@ def test_fsck_finds_what_is_missing_of_a_slot_and_ignores_what_was_replaced(tmp_
     assert list(fsck_output(place)) == []
     (tmp_path / "out" / facts["files"][0]).unlink()
     assert ["is missing" in finding.what for finding in fsck_output(place)] == [True]
+
+
+def test_fsck_passes_over_what_is_replaced_while_it_looks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    output = Slotted("files", str(tmp_path))
+    place = Location(pafs.LocalFileSystem(), str(tmp_path / "out"))
+    output.publish("monday", [1], day(1))
+    before = View.of(place)
+    for path in (tmp_path / "out" / "_samza").glob("*/*.json"):
+        path.unlink()
+    monkeypatch.setattr(View, "of", lambda place: before)
+    assert list(fsck_output(place)) == []
 
 
 def test_a_damaged_record_of_a_slot_is_found_and_does_not_change_what_stands(tmp_path: Path) -> None:

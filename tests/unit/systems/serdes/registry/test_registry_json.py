@@ -67,3 +67,11 @@ def test_columns_that_the_schema_does_not_allow_cannot_be_written(registry: Stub
     with pytest.raises(SchemaError) as raised:
         serde(registry, ddl).check_written()
     assert why in str(raised.value)
+
+
+def test_a_schema_that_allows_all_says_nothing_of_columns(registry: StubRegistry) -> None:
+    registry.add("views-value", True, "JSON")
+    made = serde(registry)
+    made.check_written()
+    made.check_read()
+    assert made.encode(pa.RecordBatch.from_pylist([{"id": 1, "word": "a"}]))[0].as_py()[5:] == b'{"id":1,"word":"a"}'
