@@ -171,12 +171,12 @@ class _Publisher(MergingPublisher["Table", "DataFile"]):
         for slot, one in commit.others:
             changed[slot.key] = changed.get(slot.key, slot).with_commit(one)
         waiting = Branch.of(table, self.options.branch)
-        if waiting is not None:
+        if waiting is None:
+            self._land(table, transaction, adding, commit.view, changed)
+        else:
             records = {**waiting.records, **{key: one.encoded() for key, one in changed.items()}}
-            waiting = dataclasses.replace(waiting, records=records)
-            self._settle(table, transaction, {f"{AUDITED}{self.options.branch}": waiting.text}, adding)
-            return committed
-        self._land(table, transaction, adding, commit.view, changed)
+            text = dataclasses.replace(waiting, records=records).text
+            self._settle(table, transaction, {f"{AUDITED}{self.options.branch}": text}, adding)
         return committed
 
     def _stage(self, transaction: Transaction, adding: Any, commit: TableCommit[DataFile]) -> None:

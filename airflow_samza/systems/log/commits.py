@@ -16,6 +16,7 @@ import time
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -189,16 +190,17 @@ def _write_snapshot(tail: Tail) -> None:
 def read_commits(
     topic: Topic, first: int, up_to: int | None = None, parts: Collection[str] | None = None
 ) -> Iterator[Commit]:
-    """Yield the commits from ``first`` to ``up_to`` (included; None: all), from snapshots where there are some.
+    """Return the commits from ``first`` to ``up_to`` (included; None: all), from snapshots where there are some.
 
     ``parts`` are the names in the topic's folder, where they are known.
     """
-    number = first
+    return islice(_commits_from(topic, first, parts), None if up_to is None else max(up_to + 1 - first, 0))
+
+
+def _commits_from(topic: Topic, number: int, parts: Collection[str] | None) -> Iterator[Commit]:
     for last in record_numbers(topic, "snapshots", parts):
         if last < number:
             continue
-        if up_to is not None and number > up_to:
-            return
         path = topic.snapshot_path(last)
         record = topic.read_json(path)
         start, commits = record.get("from"), record.get("commits")
@@ -208,16 +210,12 @@ def read_commits(
             commit = read_commit(topic, number)
             if commit is None:
                 raise topic.without_commit(number)
-            if up_to is not None and number > up_to:
-                return
             yield commit
             number += 1
         for data in commits[number - start :]:
-            if up_to is not None and number > up_to:
-                return
             yield parse_commit(topic, path, data, number)
             number += 1
-    while up_to is None or number <= up_to:
+    while True:
         commit = read_commit(topic, number)
         if commit is None:
             return

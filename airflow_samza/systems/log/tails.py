@@ -128,15 +128,13 @@ class TailCache:
         """Remember a tail by its last commit; one that goes far beyond its last snapshot is better read anew."""
         if tail.data is None:
             return
-        topic = tail.topic
+        key = _key(tail.topic)
         with self._lock:
-            former = self._tails.pop(_key(topic), None)
+            former = self._tails.get(key)
             if tail.number - tail.snapshot >= self._most_commits:
-                return
-            if former is not None and former.number > tail.number:
-                self._tails[_key(topic)] = former
-                return
-            self._tails[_key(topic)] = tail.copy(topic)
+                self._tails.pop(key, None)
+            elif former is None or former.number <= tail.number:
+                self._tails[key] = tail.copy(tail.topic)
 
     def forget(self, topic: Topic) -> None:
         """Forget a topic, so that every file of it is read anew."""

@@ -36,8 +36,6 @@ class TableFiles(ABC, Generic[Table, File]):
         self.publication = publication
         self.described = [publication.staged[task] for task in sorted(publication.staged)]
         self.run_digest = run_digest(publication.producer)
-        self._found: dict[str, TableFile] = {}
-        """Live files that were looked for, as readers have them, by path."""
 
     @abstractmethod
     def version_of(self, table: Table) -> TableVersion:
@@ -67,15 +65,15 @@ class TableFiles(ABC, Generic[Table, File]):
     def partitions_of(self, table: Table, files: Collection[File], spec: int) -> list[Hashable]:
         """Return the partition of each file by a partitioning of a number; None: its own does not tell."""
 
-    def files_within(self, table: Table, bounds: Sequence[ColumnBound]) -> list[File]:
-        """Return the live files that may have rows which fulfil all bounds."""
+    def files_within(self, table: Table, bounds: Sequence[ColumnBound]) -> list[tuple[File, TableFile]]:
+        """Return the live files that may have rows which fulfil all bounds, each also as readers have it."""
         found = {file.path: file for file in self.version_of(table).files(bounds)}
-        self._found.update(found)
-        return [file for file in self.live_files(table) if self.path_of(file) in found]
+        paths = ((file, self.path_of(file)) for file in self.live_files(table))
+        return [(file, found[path]) for file, path in paths if path in found]
 
-    def rows_of(self, table: Table, file: File, names: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a file that was found, without deleted ones, in some columns of the table; None: in all."""
-        return file_rows(self.version_of(table), self._found[self.path_of(file)], self.consumer, names)
+    def rows_of(self, table: Table, file: TableFile, names: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a file, without deleted ones, in some columns of the table; None: in all."""
+        return file_rows(self.version_of(table), file, self.consumer, names)
 
     def written_by(self, one: Committed, files: Iterable[File]) -> dict[str, File]:
         """Return those of some files that a generation has written, by their paths."""
@@ -90,7 +88,7 @@ class LeavingFiles(Generic[Table, File]):
     """Files that leave a state of a table with the commit of an epoch, whose ``new`` files come.
 
     ``former`` are the commits that it replaces; ``begins``: its generation has committed nothing yet. ``mixed`` are
-    files that leave, by path, and have rows of others beside those of the runs ``leaving_runs``.
+    files that leave, by path and as readers have them, with rows of others beside those of the runs ``leaving_runs``.
     """
 
     def __init__(
@@ -109,7 +107,7 @@ class LeavingFiles(Generic[Table, File]):
         self._former = former
         self._new = new
         self._begins = begins
-        self.mixed = dict[str, File]()
+        self.mixed = dict[str, TableFile]()
         self.leaving_runs = set[str]()
 
     @cached_property
@@ -162,14 +160,14 @@ class LeavingFiles(Generic[Table, File]):
         column, names = self._files.options.run_column, set(former.prefixes)
         if not column or column not in self._files.merged_target(self._table).declared.names:
             return None
-        found, mixed, rows = dict[str, File](), dict[str, File](), 0
-        for file in self._files.files_within(self._table, [ColumnBound(column, "in", former.prefixes)]):
-            are_mine = [are_in(batch.column(0), names) for batch in self._files.rows_of(self._table, file, [column])]
+        found, mixed, rows = dict[str, File](), dict[str, TableFile](), 0
+        for file, read in self._files.files_within(self._table, [ColumnBound(column, "in", former.prefixes)]):
+            are_mine = [are_in(batch.column(0), names) for batch in self._files.rows_of(self._table, read, [column])]
             count = sum(one.true_count for one in are_mine)
             if count:
-                found[self._files.path_of(file)] = file
+                found[read.path] = file
             if 0 < count < sum(map(len, are_mine)):
-                mixed[self._files.path_of(file)] = file
+                mixed[read.path] = read
             rows += count
         if rows != former.rows and not former.is_replaced:
             return None

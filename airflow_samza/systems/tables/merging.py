@@ -14,6 +14,7 @@ import logging
 import time
 from abc import abstractmethod
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, Generic
 
@@ -116,25 +117,23 @@ class MergingPublisher(TablePublisher[Table, File]):
         own = self._own(slot) if slot is not None else None
         if slot is None or own is None or not view.owners.stands(*own.owner):
             return
-        new, leaving, producers = list[File](), list[File](), list[TableProducer]()
-        try:
+        new, leaving = list[File](), list[File]()
+        with ExitStack() as undone:
             target, until = self.merged_target(table), time.monotonic() + MERGE_SECONDS
             written = dataclasses.replace(own, prefixes=self.upserted) if self.upserts else own
             for merge in chosen_merges(self.small_files(table, written), most_bytes(target)):
                 if not leaving or time.monotonic() < until:
                     prefix = f"{file_name(merge[0].path).rpartition('-')[0]}-"
                     place, stream = self.place(target.data), StreamSpec(self.stream.name)
-                    producers.append(TableProducer(place, stream, "", target, prefix))
-                    described = self.write_merged(table, merge, producers[-1])
+                    producer = TableProducer(place, stream, "", target, prefix)
+                    undone.callback(producer.abort)
+                    described = self.write_merged(table, merge, producer)
                     if len(described) > len(merge) // 2:  # sorted rows that take far more memory than their files
-                        producers.pop().abort()
+                        producer.abort()
                     else:
                         new += self.merged_files(table, StagedFiles(self.place, described, self.stream.name), merge)
                         leaving += [one.file for one in merge]
-        except BaseException:
-            for producer in producers:
-                producer.abort()
-            raise
+            made = undone.pop_all()  # from here on it may land
         if not leaving:
             return
         files = 0 if self.upserts else own.files - len(leaving) + len(new)
@@ -146,8 +145,7 @@ class MergingPublisher(TablePublisher[Table, File]):
             live = {self.path_of(file) for file in self.live_files(self.load())} if self.is_lost(error) else None
             if live is not None and live.isdisjoint(map(self.path_of, new)):
                 self.looked_up(None)
-                for producer in producers:
-                    producer.abort()
+                made.close()
             raise
 
     def write_merged(

@@ -30,6 +30,7 @@ from airflow_samza.systems.system import ColumnBound, StreamSpec
 from airflow_samza.systems.tables.columns import TableField, TableType, inner_fields
 from airflow_samza.systems.tables.file_columns import FileField, inner_of, null_error, projected
 from airflow_samza.systems.tables.inputs.change_columns import ADDED, AFTER, BEFORE, CHANGE, REMOVED
+from airflow_samza.systems.tables.inputs.table_version import TableFile
 from airflow_samza.systems.tables.options import BRANCH, RUN_COLUMN, TableOutputOptions
 from airflow_samza.systems.tables.output import TableProducer
 from airflow_samza.systems.tables.output_target import OutputTarget
@@ -247,25 +248,25 @@ def _staged_field(name: str, kind: pa.DataType, path: str, ids: Mapping[str, Any
 
 def merged(
     upserts: Upserts,
-    files: Iterable[Any],
-    rows_of: Callable[[Any, Sequence[str] | None], Iterator[pa.RecordBatch]],
+    files: Iterable[tuple[Any, TableFile]],
+    rows_of: Callable[[TableFile, Sequence[str] | None], Iterator[pa.RecordBatch]],
     producer: TableProducer,
     feed: TableProducer | None = None,
 ) -> list[Any]:
     """Write the new rows, and what is left of files that have rows of their keys; return those files.
 
-    ``rows_of`` returns the rows of a file, without deleted ones, in some columns of the table; None: in all. ``feed``
-    gets the rows that leave and those that come, each with what became of it; nothing where no file leaves: then all
-    that comes is new.
+    Each of ``files`` comes as the table has it, and as readers have it. ``rows_of`` returns the rows of a file, without
+    deleted ones, in some columns of the table; None: in all. ``feed`` gets the rows that leave and those that come,
+    each with what became of it; nothing where no file leaves: then all that comes is new.
     """
     if upserts.rows.num_rows:
         producer.write(0, upserts.rows)
     leaving, replaced = [], []
     new_keys = _KeySet.of([upserts.rows], upserts.key) if feed is not None else None
-    for file in files:
-        if any(not pc.all(upserts.others(batch)).as_py() for batch in rows_of(file, upserts.key) if batch.num_rows):
+    for file, read in files:
+        if any(not pc.all(upserts.others(batch)).as_py() for batch in rows_of(read, upserts.key) if batch.num_rows):
             leaving.append(file)
-            for batch in rows_of(file, None):
+            for batch in rows_of(read, None):
                 others = upserts.others(batch)
                 producer.write(0, batch.filter(others))
                 if feed is not None and new_keys is not None:

@@ -142,16 +142,15 @@ class _Partition:
                 break
             if (message.offset() or 0) > offset:
                 raise _Lost(f"the next one has {message.offset()}")
-        value: bytes = message.value() or b""
+        pieces = [message.value() or b""]
         whose, part, parts = _part(message)
-        pieces = [value]
         while part < parts:
             message = self._next()
             same_place, number, _ = _part(message)
             if same_place == whose and number == part + 1:
                 pieces.append(message.value() or b"")
                 part = number
-        return b"".join(pieces) if len(pieces) > 1 else value
+        return b"".join(pieces)
 
     def _next(self) -> Message:
         """Return the next message; a partition that has none, or stays silent for too long, is an error."""

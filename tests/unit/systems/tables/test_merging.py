@@ -14,6 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
+from deltalake.schema import Field, PrimitiveType
+from pyiceberg.types import StringType
 
 from airflow_samza.errors import TopicError
 from airflow_samza.schema import Schema
@@ -134,6 +136,20 @@ def test_a_batch_run_merges_what_its_tasks_leave_in_each_partition(kind: str, tm
     assert len(files(output)) == 2
     assert {(row["id"], row["part"]) for row in output.rows()} == {(task, "ab"[task % 2]) for task in range(24)}
     assert output.ids() == list(range(24))
+
+
+def test_files_of_before_a_column_was_added_are_merged_with_others(kind: str, tmp_path: Path) -> None:
+    output = made(kind, tmp_path)
+    epochs(output, range(5))
+    table = output.table()
+    if isinstance(table, DeltaTable):
+        table.alter.add_columns([Field("more", PrimitiveType("string"))])
+    else:
+        with table.update_schema() as update:
+            update.add_column("more", StringType())
+    epochs(output, range(5, 10))
+    assert len(files(output)) == 1
+    assert output.ids() == list(range(10))
 
 
 def test_a_repeated_publication_changes_nothing_more(kind: str, tmp_path: Path) -> None:
