@@ -6,7 +6,7 @@ Readers of inputs and side inputs make them so, and the test driver.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +22,16 @@ from airflow_samza.task.messages.bad_records import lines_of
 _MICROS = {"ts_ms": 1000, "ts_us": 1}
 
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
+
+
+class Changed(NamedTuple):
+    """Rows that events are about, one for each event; ``errors`` are those of events that are none, by place.
+
+    The mark is null in a row that is to be left out.
+    """
+
+    rows: pa.RecordBatch
+    errors: dict[int, str]
 
 
 class ChangeReader:
@@ -54,30 +64,28 @@ class ChangeReader:
 
     def runs(self, run: MessageRun) -> Iterator[MessageRun]:
         """Yield the messages of a run of events, at their offsets, and those that cannot be read."""
-        rows, errors = self._changed(run.batch)
-        if errors and not self._tolerant:
-            place = min(errors)
+        changed = self.changed(run.batch)
+        if changed.errors and not self._tolerant:
+            place = min(changed.errors)
             raise SchemaError(
-                f"The message at offset {run.offset + place} of {self.what} is no change event: {errors[place]}.",
+                f"The message at offset {run.offset + place} of {self.what} is no change event: "
+                f"{changed.errors[place]}.",
                 hint="Name the words in change_events(…), have the connector leave such events out, "
                 'or declare on_error="drop".',
                 offset=run.offset + place,
             )
         first = 0
-        for place in sorted(errors):
+        for place in sorted(changed.errors):
             if place > first:
-                yield MessageRun(run.ssp, run.offset + first, rows.slice(first, place - first))
+                yield MessageRun(run.ssp, run.offset + first, changed.rows.slice(first, place - first))
             lines = lines_of(run.batch.slice(place, 1))
-            yield UnreadableRun.of(run.ssp, run.offset + place, lines, [errors[place]])
+            yield UnreadableRun.of(run.ssp, run.offset + place, lines, [changed.errors[place]])
             first = place + 1
         if first < run.messages or not run.messages:
-            yield MessageRun(run.ssp, run.offset + first, rows.slice(first))
+            yield MessageRun(run.ssp, run.offset + first, changed.rows.slice(first))
 
-    def _changed(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, dict[int, str]]:
-        """Return the rows that events are about, one for each, and the errors of events that are none, by place.
-
-        The mark is null in a row that is to be left out.
-        """
+    def changed(self, batch: pa.RecordBatch) -> Changed:
+        """Return the rows of events."""
         events = decoded(batch)
         whole = _Columns(events.to_struct_array() if events.num_columns else None).within(self._events.inside)
         words = whole.get(self._events.operation, pa.string(), batch.num_rows)
@@ -107,7 +115,7 @@ class ChangeReader:
                 before, after = (side.get(field.name, column.type, batch.num_rows) for side in sides)
                 columns.append(pc.if_else(pa.array(is_deleted), before, after) if is_deleted.any() else after)
         columns.append(pa.array(is_deleted, mask=kinds == 2))
-        return pa.RecordBatch.from_arrays(columns, schema=self._arrow), errors
+        return Changed(pa.RecordBatch.from_arrays(columns, schema=self._arrow), errors)
 
     def _kinds_of(self, words: pa.Array) -> np.ndarray[Any, np.dtype[np.int64]]:
         encoded = words.dictionary_encode()
