@@ -187,24 +187,32 @@ class RemoteTable:
             )
         places = [place for place, (key, _) in enumerate(entries) if not _is_null(key)]
         self._counts["ignored"] += len(entries) - len(places)
+        try:
+            failed = self._write(self._writer, entries, places, tolerant)
+        finally:
+            if self._cache is not None:
+                for place in places:  # also of those that failed: what they have done is not known
+                    self._cache.pop(entries[place][0], None)
+        self._counts["writes"] += len(places) - len(failed)
+        return failed
+
+    def _write(
+        self, writer: RemoteCalls, entries: Sequence[tuple[Any, Any]], places: Sequence[int], tolerant: bool
+    ) -> dict[int, SamzaError]:
+        """Have the writer write the entries at some places; return the errors of those that it could not write."""
         size = self.access.batch_writes or 1
         failed: dict[int, SamzaError] = {}
         for turn in self._turns([(place, entries[place][0]) for place in places]):
             parts = [turn[first : first + size] for first in range(0, len(turn), size)]
             try:
-                results = self._writer.run([[entries[place] for place in part] for part in parts], tolerant=tolerant)
+                results = writer.run([[entries[place] for place in part] for part in parts], tolerant=tolerant)
             except GaveUp as gave_up:
-                raise self._failed(
-                    "writer", self.table.writer, [key for key, _ in gave_up.item], gave_up
-                ) from gave_up.error
+                keys = [key for key, _ in gave_up.item]
+                raise self._failed("writer", self.table.writer, keys, gave_up) from gave_up.error
             for part, result in zip(parts, results, strict=True):
                 if isinstance(result, GaveUp):
                     error = self._failed("writer", self.table.writer, [entries[place][0] for place in part], result)
                     failed.update(dict.fromkeys(part, error))
-        self._counts["writes"] += len(places) - len(failed)
-        if self._cache is not None:
-            for place in places:  # also of those that failed: what they have done is not known
-                self._cache.pop(entries[place][0], None)
         return failed
 
     def _turns(self, keys: Sequence[tuple[int, Any]]) -> list[list[int]]:

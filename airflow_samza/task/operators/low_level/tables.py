@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -55,8 +55,9 @@ class TaskTable(MessageStore):
             )
         key = _plain(key)
         self._columns([key])
+        checked = None if row is None else self._checked(key, row)
         self._written.pop(key, None)
-        super().put(key, None if row is None else self._checked(key, row))
+        super().put(key, checked)
 
     def _checked(self, key: Any, row: Any) -> Any:
         """Return a row as a message."""
@@ -130,9 +131,9 @@ class RemoteTaskTable:
         """Writes a row; None deletes. At least once: what an epoch wrote is written again when it is run again."""
         self._table.write([(key, row)])
 
-    def put_all(self, entries: Sequence[tuple[Any, Any]]) -> None:
-        """Writes pairs of key and row, in order."""
-        self._table.write(entries)
+    def put_all(self, entries: Mapping[Any, Any] | Iterable[tuple[Any, Any]]) -> None:
+        """Writes several rows, in the order given; None deletes."""
+        self._table.write(list(entries.items() if isinstance(entries, Mapping) else entries))
 
     def delete(self, key: Any) -> None:
         """Deletes the row of a key."""

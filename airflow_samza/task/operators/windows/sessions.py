@@ -141,8 +141,7 @@ class SessionWindows:
 
     def restore(self, tables: Mapping[str, pa.Table]) -> None:
         """See :class:`.FixedWindows`."""
-        if "counted" in tables:
-            self._read = tables["counted"].column(_READ)[0].as_py()
+        self._read = tables["counted"].column(_READ)[0].as_py()
         if "windows" in tables:
             self._open = tables["windows"] if self._early is None else self._early.restored(tables["windows"])
 

@@ -398,6 +398,36 @@ def test_a_task_that_handles_a_failed_read_reads_on(way: str) -> None:
     assert seen == ["'a'", PRICES["b"]]
 
 
+def test_a_task_that_handles_a_failed_write_reads_what_was_written_before_it() -> None:
+    rows, seen = {"a": {"sku": "a", "cents": 1}}, []
+
+    def write(sku: str, row: Any) -> None:
+        if sku == "b":
+            raise ConnectionError("it is busy")
+        rows[sku] = row
+
+    class Writing:
+        def init(self, context: Any) -> None:
+            self.prices = context.get_table("prices")
+
+        def process(self, envelope: Any, collector: Any, coordinator: Any) -> None:
+            seen.append(self.prices.get("a")["cents"])
+            with pytest.raises(RemoteTableError):
+                self.prices.put_all({sku: {"sku": sku, "cents": 2} for sku in "ab"})
+            seen.append(self.prices.get("a")["cents"])
+
+    @task_application("writing-on")
+    def writing_on(app: Any) -> None:
+        app.input_stream("sales", schema=Sale)
+        app.remote_table(
+            "prices", key="sku", reader=rows.get, writer=write, retries=0, cache_rows=9, cache_ttl="1 hour"
+        )
+        app.task(Writing)
+
+    TestDriver(writing_on).pipe("sales", [Sale("a", 1)]).run()
+    assert seen == [1, 2]
+
+
 def touching(act: Callable[[Any], object], **table: Any) -> TestDriver:
     """A low-level task that does something with a remote table for each message."""
 

@@ -8,6 +8,7 @@ import pytest
 
 from airflow_samza import Row
 from airflow_samza.application.descriptors import TableDescriptor, TableKind
+from airflow_samza.errors import StoreError
 from airflow_samza.schema import Schema
 from airflow_samza.task.operators.low_level.tables import TaskTable
 from airflow_samza.task.tables import side_inputs
@@ -56,6 +57,14 @@ def test_a_row_is_as_it_was_written_last(monkeypatch: pytest.MonkeyPatch) -> Non
     assert table.values(*range(6)) == {0: "v0", 1: "v1", 2: "v2", 4: "new"}
     assert len(table.task) == 4
     assert table.task.get(4) == Row(k=4, v="new")
+
+
+def test_a_row_that_is_rejected_leaves_the_one_that_was_written_before() -> None:
+    table = Table()
+    table.task.put(1, {"k": 1, "v": "a"})
+    with pytest.raises(StoreError, match="The task puts"):
+        table.task.put(1, {"k": 1, "v": 2})
+    assert table.values(1) == {1: "a"}
 
 
 @pytest.mark.parametrize(("read", "held"), [(2, 3), (3, 1)])
