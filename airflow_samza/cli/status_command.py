@@ -17,7 +17,7 @@ from airflow_samza.planner.titles import stage_names, stage_titles
 from airflow_samza.prepare.bound_systems import bind_systems, run_bindings
 from airflow_samza.runs.held_outputs import HeldOutput, held_outputs
 from airflow_samza.runs.progress.progress import ProgressReport, describe_progress
-from airflow_samza.runs.progress.run_costs import run_requests, table_facts
+from airflow_samza.runs.progress.run_costs import run_requests
 from airflow_samza.runs.progress.run_list import (
     PLAN_FAILED,
     RUNNING,
@@ -156,7 +156,7 @@ class RunStatus:
                 "requests": run_requests(self._files, run),
                 "waiting": [asdict(output) for output in self.waiting()],
                 "held": [output.told for output in self.held()],
-                "tables": table_facts(run),
+                "tables": run.table_facts,
                 "stages": [
                     {**report.to_dict(), "title": titles[report.stage_id], "error": errors.get(report.stage_id)}
                     for report in reports

@@ -14,10 +14,9 @@ from airflow_samza.control.end_of_stream import task_partitions
 from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.prepare.input_positions import replaced_while_running
 from airflow_samza.prepare.shared_sections import followed, section_offsets
-from airflow_samza.runs.progress.run_costs import counts_messages, of_size
 from airflow_samza.runs.records.epoch_records import InputIntent, Intent, Manifest
 from airflow_samza.runs.records.names import Generation
-from airflow_samza.runs.records.run_plan import CONTINUOUS, BoundStream, RunPlan, range_end
+from airflow_samza.runs.records.run_plan import CONTINUOUS, BoundStream, RunPlan, counts_messages, of_size, range_end
 from airflow_samza.runs.state_history.arrivals import FollowedArrivals, read_range
 from airflow_samza.systems.capabilities import (
     HasSections,

@@ -14,8 +14,7 @@ from airflow_samza.application.rejections import did_you_mean, listed
 from airflow_samza.errors import ConfigError
 from airflow_samza.figures import size
 from airflow_samza.prepare.run_request import RunRequest
-from airflow_samza.runs.progress.run_costs import slice_facts
-from airflow_samza.runs.records.run_plan import CONTINUOUS, STAGED, BoundStream, side_input_key
+from airflow_samza.runs.records.run_plan import CONTINUOUS, STAGED, BoundStream, side_input_key, slice_facts
 from airflow_samza.system_kinds import traits_of
 from airflow_samza.systems.capabilities import HasTableVersions
 from airflow_samza.systems.system import System

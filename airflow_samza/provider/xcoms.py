@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_samza.errors import PlanError, RecordUnreadable, SamzaError
 from airflow_samza.records import from_plain, plain
-from airflow_samza.runs.progress.run_costs import range_facts
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.records.stage_result import StageResult, new_results, run_seconds
 
@@ -137,7 +136,7 @@ def summary(run: RunPlan, results: Iterable[StageResult]) -> dict[str, Any]:
             read.stream_id: {"messages": read.messages, "control": read.control, "bytes": read.bytes} for read in inputs
         },
         "slices": {
-            read.stream_id: range_facts(run, read.stream_id) for read in inputs if not run.is_own(read.stream_id)
+            read.stream_id: run.range_facts(read.stream_id) for read in inputs if not run.is_own(read.stream_id)
         },
         "rows": {output.stream_id: output.messages for output in outputs},
         "outputs": {

@@ -2,31 +2,49 @@
 
 A worker keeps the tables of the tasks that it ran last. Beside that, tables lie in the host's folder of stores
 (``host_tables.py``): any process of the host maps them into memory. Each try at a task asks it for the tables that it
-needs.
+needs. Of pushed tables of which messages may need several versions all are read before the first message (rule S7). The
+host keeps what they make, under the name of just these versions. Else each section of the topic is read once, whichever
+versions have it, and what a task has read is kept for its next epoch.
 """
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import Any
 
 from airflow_samza.engine.tables.compacted_tables import CompactionCheck
 from airflow_samza.engine.tables.host_tables import HostTables
 from airflow_samza.engine.tables.sorted_versions import may_be_searched, search_in
-from airflow_samza.engine.tables.table_histories import fill_histories, with_histories
-from airflow_samza.prepare.task_side_inputs import SideInputs
+from airflow_samza.planner.wording import count_text
+from airflow_samza.prepare.task_side_inputs import TOPIC_IDENTITY, SideInputs
 from airflow_samza.runs.records.epoch_records import Intent
 from airflow_samza.runs.records.folders import StageFolder
 from airflow_samza.runs.records.run_plan import BoundStream
+from airflow_samza.runs.tables.pins import (
+    CURRENT_NUMBER,
+    HISTORY,
+    numbers_in,
+    sections_in,
+    slice_of_sections,
+)
+from airflow_samza.storage.timed_rows import RowVersions
 from airflow_samza.systems.filesystems.opening import open_filesystem
-from airflow_samza.systems.system import System
-from airflow_samza.task.loop.side_tables import SideTables
+from airflow_samza.systems.system import MessageRun, System
+from airflow_samza.task.loop.side_tables import SideTable, SideTables
 from airflow_samza.task.loop.task_tables import Filled, side_partitions
 from airflow_samza.task.program.stage_program import TASK, StageProgram
+from airflow_samza.task.report import InputReport
+from airflow_samza.task.tables.timed_store import Changes, HistoryStore, Section
+
+log = logging.getLogger(__name__)
+
+Slices = Mapping[str, Mapping[str, Any]]
 
 _MOST_BYTES = 256 << 20
 """Of tables that a worker process keeps for tasks that it does not run now.
@@ -134,14 +152,14 @@ class EpochTables:
             host.alone(tables, slices),
             closing(SideInputs(self.program, self.systems, self.streams, self.intent, self._is_marked)) as reader,
         ):
-            histories = with_histories(slices)
+            histories = _with_histories(slices)
             inputs = [one for one in reader.of(tables, self.task) if one.stream_id not in histories]
             searched = [one for one in inputs if lazily and may_be_searched(tables, one, slices[one.stream_id])]
             read = tables.fill([replace(one, envelopes=()) if one in searched else one for one in inputs])
             for one in searched:
                 search_in(tables, reader, one, slices[one.stream_id], read)
             places = {name: side_partitions(self.program, name, self.task) for name in histories}
-            fill_histories(tables, host, reader, slices, places, read)
+            _fill_histories(tables, host, reader, slices, places, read)
             if self.folder is not None and self.intent.epoch == 0:
                 files = open_filesystem(self.root)
                 CompactionCheck(files, self.folder, self.intent, self.task).of(tables, read, reader)
@@ -157,3 +175,93 @@ class EpochTables:
 
     def _sections(self) -> list[int]:
         return [number for number, section in enumerate(self.program.sections) if section.kind == TASK]
+
+
+def _with_histories(slices: Slices) -> set[str]:
+    """Return the streams of which several versions are read."""
+    return {stream_id for stream_id, slice_ in slices.items() if HISTORY in slice_}
+
+
+def _fill_histories(
+    tables: SideTables,
+    host: HostTables,
+    reader: SideInputs,
+    slices: Slices,
+    partitions: Mapping[str, Sequence[int]],
+    filled: Filled,
+) -> None:
+    """Read the versions that tables lack; ``filled`` counts what is read, of the ``partitions`` of each stream."""
+    for table in tables.tables:
+        for stream_id in _with_histories({s: slices[s] for s in table.table.side_inputs}):
+            report = filled.inputs.setdefault(stream_id, InputReport())
+            _fill_history(table, host, reader, stream_id, slices[stream_id], partitions[stream_id], report)
+            for partition in partitions[stream_id]:
+                report.next_offsets[partition] = int(slices[stream_id]["offsets"][partition][1])
+
+
+def _fill_history(
+    table: SideTable,
+    host: HostTables,
+    reader: SideInputs,
+    stream_id: str,
+    slice_: Mapping[str, Any],
+    partitions: Collection[int],
+    report: InputReport,
+) -> None:
+    store = table.store
+    assert isinstance(store, HistoryStore)
+    history = slice_[HISTORY]
+    wanted = [slice_.get(TOPIC_IDENTITY), history, slice_[CURRENT_NUMBER]]
+    if store.held == wanted:
+        return
+    before = report.messages
+    sections: dict[Section, Changes] = {}
+
+    def read() -> RowVersions:
+        same_topic = store.held is not None and store.held[0] == wanted[0]
+        former = store.sections if same_topic else {}
+        sections.update({section: former.get(section, []) for section in sections_in(slice_)})
+        lacking = [section for section in sections if section not in former]
+        if lacking:
+            several = {**slice_of_sections(slice_, lacking), TOPIC_IDENTITY: wanted[0]}
+            _read_sections(table, reader, stream_id, several, partitions, sections, report)
+        return store.versions_of(history, sections)
+
+    versions = host.history(table, slice_, read)
+    store.hold(history, int(slice_[CURRENT_NUMBER]), versions)
+    store.held, store.sections = wanted, sections
+    numbers = numbers_in(slice_)
+    source = f"read from {count_text(report.messages - before, 'message')}" if sections else "which the host keeps"
+    log.info(
+        "The table %r is joined as of event times: it has %s (%s), %s.",
+        table.table.table_id,
+        count_text(len(numbers), "version"),
+        _in_words(numbers),
+        source,
+    )
+
+
+def _read_sections(
+    table: SideTable,
+    reader: SideInputs,
+    stream_id: str,
+    slice_: Mapping[str, Any],
+    partitions: Collection[int],
+    sections: Mapping[Section, Changes],
+    report: InputReport,
+) -> None:
+    """Read sections, all of a topic in one go, and add what they change."""
+    for section, partition, envelope in reader.by_section(stream_id, slice_, partitions):
+        if isinstance(envelope, MessageRun):
+            report.messages += envelope.messages
+            report.bytes += envelope.batch.nbytes
+            sections[section].append(table.changes_in((stream_id, partition), envelope.batch))
+        else:
+            report.control_messages += envelope.messages
+
+
+def _in_words(numbers: Sequence[int]) -> str:
+    """Return numbers of versions, those that follow each other as a span: ``1 to 3, 5``."""
+    runs = groupby(enumerate(sorted(numbers)), lambda placed: placed[1] - placed[0])
+    spans = [[number for _, number in run] for _, run in runs]
+    return ", ".join(str(one[0]) if len(one) == 1 else f"{one[0]} to {one[-1]}" for one in spans) or "none"

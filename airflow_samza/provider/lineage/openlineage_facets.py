@@ -32,7 +32,6 @@ from airflow_samza.application.expectations import CONDITION, FOREIGN_KEY, FRESH
 from airflow_samza.grouping import grouped
 from airflow_samza.provider.lineage.dataset_names import DatasetName, TableName
 from airflow_samza.provider.lineage.task_lineage import PushLineage, TaskLineage, WholeRun
-from airflow_samza.runs.progress.run_costs import table_facts
 from airflow_samza.runs.records.expectations import DEAD_LETTERS, DROPPED, WARNED
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.records.stage_result import InputResult, OutputResult, StageResult
@@ -287,7 +286,7 @@ def plan_facet(run: RunPlan) -> SamzaPlanRunFacet:
         mode=run.mode,
         stages=stages,
         partitions={s.stream_id: s.partitions for s in run.plan.streams if s.stream_id in named},
-        tables={key: facts for key, facts in table_facts(run).items() if run.streams[key].stream_id in named},
+        tables={key: facts for key, facts in run.table_facts.items() if run.streams[key].stream_id in named},
         leftOut=len(run.plan.stages) - len(stages),
         producer=PRODUCER,
     )

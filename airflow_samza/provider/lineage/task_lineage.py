@@ -24,8 +24,7 @@ from airflow_samza.provider.lineage.dataset_names import (
     path_dataset,
     table_dataset as lake_dataset,
 )
-from airflow_samza.runs.progress.run_costs import slice_facts
-from airflow_samza.runs.records.run_plan import CONTINUOUS, RunPlan, side_input_key
+from airflow_samza.runs.records.run_plan import CONTINUOUS, RunPlan, side_input_key, slice_facts
 from airflow_samza.runs.records.stage_result import VERSIONS, InputResult, OutputResult, StageResult
 from airflow_samza.runs.tables.lake_source import LakeSource
 from airflow_samza.runs.tables.table_version import TableVersion

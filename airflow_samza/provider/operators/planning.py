@@ -38,7 +38,6 @@ from airflow_samza.provider.operators.samza_operator import SamzaOperator
 from airflow_samza.provider.run_identity import airflow_run_of, bundle_of, generation_of, interval_of, partition_key_of
 from airflow_samza.provider.run_tasks import PLAN, STAGES, run_tasks
 from airflow_samza.provider.xcoms import PLAN_FAILURE, PLAN_NOTE, PlanFailure, PlanNote, PlanTicket
-from airflow_samza.runs.progress.run_costs import table_facts
 from airflow_samza.runs.records.run_plan import CONTINUOUS, PIPELINED, STAGED, RunPlan
 from airflow_samza.secrecy import without_passwords
 
@@ -410,4 +409,4 @@ def seconds_of(length: Any, what: str) -> float:
 def ticket_of(run: RunPlan) -> PlanTicket:
     """Return the ticket of a plan."""
     stages = tuple(stage.stage_id for stage in run.plan.stages)
-    return PlanTicket(run.application, run.run_id, run.generation, run.plan.fingerprint, stages, table_facts(run))
+    return PlanTicket(run.application, run.run_id, run.generation, run.plan.fingerprint, stages, run.table_facts)

@@ -11,8 +11,7 @@ from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.planner.titles import stage_names, stage_titles
 from airflow_samza.planner.wording import count_text, operator_title, partitioning_text
 from airflow_samza.provider.page.answer import Answer, OfStage
-from airflow_samza.runs.progress.run_costs import slice_facts
-from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
+from airflow_samza.runs.records.run_plan import BoundStream, RunPlan, slice_facts
 from airflow_samza.secrecy import without_passwords
 
 

@@ -19,7 +19,7 @@ from airflow_samza.errors import SamzaError
 from airflow_samza.grouping import grouped
 from airflow_samza.runs.progress.run_list import RunEntry, newest_runs, plan_of, run_state
 from airflow_samza.runs.records.folders import numbers, read_report
-from airflow_samza.runs.records.run_plan import SIDE_INPUT, RunPlan
+from airflow_samza.runs.records.run_plan import SIDE_INPUT, RunPlan, most_messages_of, slice_facts
 from airflow_samza.runs.records.stage_result import StageResult, requests_of, run_seconds
 from airflow_samza.runs.stages.newest_stages import finished_result
 from airflow_samza.runs.stages.run_ends import RunEnd
@@ -27,9 +27,6 @@ from airflow_samza.runs.stages.stage_runners import RunnerEnd, StageRequest, all
 from airflow_samza.system_kinds import DATAFRAMES, KINDS_OF_NAMES
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.object_store.requests import added
-
-BYTES_OF_MESSAGE = 32
-"""Bytes of a file that count as a message where only its size is known: fewer than a line of most files has."""
 
 
 @dataclass(frozen=True)
@@ -133,47 +130,6 @@ def amounts(run: RunPlan) -> tuple[InputAmount, ...]:
     )
 
 
-_OF_RANGES = ("table", "snapshot", "version", "files", "commits", "rows", "bytes", "offsets")
-"""Facts of an input range that are shown."""
-
-
-def slice_facts(input_slice: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is shown of an input range: counts and offsets, the version of a table, no lists.
-
-    Plan, page, ``status``, lineage and XComs show these figures, so that they are the same everywhere.
-    """
-    facts = {name: input_slice[name] for name in _OF_RANGES if input_slice.get(name) is not None}
-    if "files" in facts:
-        # Of changes an entry has parts that are read together, and two parts may be of one file.
-        parts = [part for file in facts["files"] if isinstance(file, Mapping) for part in file.get("parts", (file,))]
-        facts["files"] = len({part["path"] for part in parts}) if "commits" in facts else len(facts["files"])
-    if "commits" in facts:
-        facts["commits"] = len(facts["commits"])
-    if not facts.get("offsets") or not counts_messages(input_slice):
-        facts.pop("offsets", None)
-    return facts
-
-
-def counts_messages(input_slice: Mapping[str, Any]) -> bool:
-    """Return whether the offsets of an input range count its messages; those of chunks of files do not."""
-    return input_slice.get("offsets") is not None and "chunks" not in input_slice
-
-
-def of_size(input_slice: Mapping[str, Any]) -> int | None:
-    """Return how many messages files or tables of a range have by their size; None where it has none."""
-    size = input_slice.get("bytes")
-    return size // BYTES_OF_MESSAGE if isinstance(size, int) else None
-
-
-def most_messages_of(input_slice: Mapping[str, Any] | None) -> int | None:
-    """Return how many messages a fixed range has, by offsets or by size; None where nobody knows."""
-    if input_slice is None or not counts_messages(input_slice):
-        return of_size(input_slice or {})
-    if any(end is None for _, end in input_slice["offsets"]):
-        return None
-    return sum(int(end) - int(first) for first, end in input_slice["offsets"])
-
-
 def may_do_without_spark(run: RunPlan) -> bool:
     """Return whether no stage of a run needs Spark, as far as the plan knows.
 
@@ -189,17 +145,6 @@ def may_do_without_spark(run: RunPlan) -> bool:
         return False
     read = [most_messages_of(bound.slice) for bound in run.streams.values() if bound.role in ("input", SIDE_INPUT)]
     return None not in read and sum(n for n in read if n is not None) <= Config(run.config).driver_max_messages
-
-
-def range_facts(run: RunPlan, stream_id: str) -> dict[str, Any]:
-    """Return what is shown of the fixed range of an external input."""
-    return slice_facts(run.stream(stream_id).slice or {})
-
-
-def table_facts(run: RunPlan) -> dict[str, dict[str, Any]]:
-    """Return what is shown of the inputs that are tables, side inputs among them, by their keys in the plan."""
-    read = {key: bound.slice or {} for key, bound in run.streams.items() if bound.role in ("input", SIDE_INPUT)}
-    return {key: slice_facts(slice_) for key, slice_ in read.items() if "table" in slice_}
 
 
 def total(inputs: Sequence[InputAmount], what: str) -> int | None:

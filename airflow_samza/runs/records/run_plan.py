@@ -344,9 +344,64 @@ class RunPlan:
         for stream in self.streams.values():
             yield from ((stream.slice or {}).get(KEPT_RESULTS) or {}).values()
 
+    def range_facts(self, stream_id: str) -> dict[str, Any]:
+        """Return what is shown of the fixed range of an external input."""
+        return slice_facts(self.stream(stream_id).slice or {})
+
+    @property
+    def table_facts(self) -> dict[str, dict[str, Any]]:
+        """The facts that are shown of inputs that are tables, side inputs among them, by their keys in the plan."""
+        read = {key: bound.slice or {} for key, bound in self.streams.items() if bound.role in ("input", SIDE_INPUT)}
+        return {key: slice_facts(slice_) for key, slice_ in read.items() if "table" in slice_}
+
     def writer_stage(self, stream_id: str) -> str:
         """The stage that writes an intermediate stream."""
         return next(stage.stage_id for stage in self.plan.stages if stream_id in stage.outputs)
+
+
+BYTES_OF_MESSAGE = 32
+"""Bytes of a file that count as a message where only its size is known: fewer than a line of most files has."""
+
+
+_OF_RANGES = ("table", "snapshot", "version", "files", "commits", "rows", "bytes", "offsets")
+"""Facts of an input range that are shown."""
+
+
+def slice_facts(input_slice: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is shown of an input range: counts and offsets, the version of a table, no lists.
+
+    Plan, page, ``status``, lineage and XComs show these figures, so that they are the same everywhere.
+    """
+    facts = {name: input_slice[name] for name in _OF_RANGES if input_slice.get(name) is not None}
+    if "files" in facts:
+        # Of changes an entry has parts that are read together, and two parts may be of one file.
+        parts = [part for file in facts["files"] if isinstance(file, Mapping) for part in file.get("parts", (file,))]
+        facts["files"] = len({part["path"] for part in parts}) if "commits" in facts else len(facts["files"])
+    if "commits" in facts:
+        facts["commits"] = len(facts["commits"])
+    if not facts.get("offsets") or not counts_messages(input_slice):
+        facts.pop("offsets", None)
+    return facts
+
+
+def counts_messages(input_slice: Mapping[str, Any]) -> bool:
+    """Return whether the offsets of an input range count its messages; those of chunks of files do not."""
+    return input_slice.get("offsets") is not None and "chunks" not in input_slice
+
+
+def of_size(input_slice: Mapping[str, Any]) -> int | None:
+    """Return how many messages files or tables of a range have by their size; None where it has none."""
+    size = input_slice.get("bytes")
+    return size // BYTES_OF_MESSAGE if isinstance(size, int) else None
+
+
+def most_messages_of(input_slice: Mapping[str, Any] | None) -> int | None:
+    """Return how many messages a fixed range has, by offsets or by size; None where nobody knows."""
+    if input_slice is None or not counts_messages(input_slice):
+        return of_size(input_slice or {})
+    if any(end is None for _, end in input_slice["offsets"]):
+        return None
+    return sum(int(end) - int(first) for first, end in input_slice["offsets"])
 
 
 def range_end(slice_: Mapping[str, Any]) -> bool | None:

@@ -18,7 +18,6 @@ from pyiceberg.table.snapshots import Operation
 
 from airflow_samza.errors import ConfigError, InvalidApplication, SchemaError, StateError, TopicError
 from airflow_samza.provider.page.plan_graph import Detail, plan_answer
-from airflow_samza.runs.progress.run_costs import range_facts
 from airflow_samza.runs.records.run_plan import CONTINUOUS, RunPlan
 from airflow_samza.systems.system import SystemBinding
 from tests.support import delta_lake, iceberg_lake, table_apps
@@ -253,7 +252,7 @@ def test_the_plan_and_the_page_say_that_changes_are_read(tables: IcebergTable) -
     )
     page = next(stream for stream in plan_answer(plan, {}, "staged").streams if stream.stream_id == "views")
     assert Detail(name="changes", text="of 1 commit") in page.slice
-    assert range_facts(plan, "views")["commits"] == 1
+    assert plan.range_facts("views")["commits"] == 1
 
 
 def test_the_first_run_may_pass_over_what_is_there(lake: Lake) -> None:

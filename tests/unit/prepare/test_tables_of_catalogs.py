@@ -17,7 +17,7 @@ from airflow_samza.cli.status_command import RunStatus
 from airflow_samza.errors import InvalidApplication
 from airflow_samza.planner.explain import explain
 from airflow_samza.provider.page.plan_graph import _slice
-from airflow_samza.runs.progress.run_costs import amounts, range_facts
+from airflow_samza.runs.progress.run_costs import amounts
 from airflow_samza.runs.records.data_interval import DataInterval
 from airflow_samza.systems.delta import system as delta_system
 from airflow_samza.systems.system import SystemBinding
@@ -132,7 +132,7 @@ def test_plan_page_and_summary_say_what_is_read(lake: Lake) -> None:
         "2",
         "2",
     )
-    assert range_facts(plan, "views") == {
+    assert plan.range_facts("views") == {
         "table": "web.views",
         "snapshot": fixed["snapshot"],
         "files": 2,
@@ -144,7 +144,7 @@ def test_plan_page_and_summary_say_what_is_read(lake: Lake) -> None:
     assert said.startswith("views: ")
     assert f"reads the snapshot {fixed['snapshot']} of web.views: 2 files, 2 rows, " in said
     assert said in "\n".join(status.lines(status.reports(), 3))
-    assert json.loads(status.json(status.reports()))["tables"] == {"views": range_facts(plan, "views")}
+    assert json.loads(status.json(status.reports()))["tables"] == {"views": plan.range_facts("views")}
     (amount,) = amounts(plan)
     assert (amount.files, amount.bytes) == (2, fixed["bytes"])
 

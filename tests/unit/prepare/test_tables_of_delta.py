@@ -12,7 +12,7 @@ import pytest
 from airflow_samza.errors import StageError, TopicError
 from airflow_samza.planner.explain import explain
 from airflow_samza.provider.page.plan_graph import _slice
-from airflow_samza.runs.progress.run_costs import amounts, range_facts
+from airflow_samza.runs.progress.run_costs import amounts
 from airflow_samza.runs.records.data_interval import DataInterval
 from airflow_samza.systems.system import SystemBinding
 from tests.support.changing_modules import ChangingModules
@@ -96,14 +96,14 @@ def test_plan_page_and_summary_say_what_is_read(lake: Lake) -> None:
     shown = {detail.name: detail.text for detail in _slice(plan.stream("views"))}
     assert shown | {"bytes": ""} == {"table": "web.views", "version": "4", "files": "2", "rows": "2", "bytes": ""}
     summary = {"table": "web.views", "version": 4, "files": 2, "rows": 2, "bytes": fixed["bytes"]}
-    assert range_facts(plan, "views") == summary
+    assert plan.range_facts("views") == summary
     (amount,) = amounts(plan)
     assert (amount.files, amount.bytes) == (2, fixed["bytes"])
 
 
 def test_the_first_version_is_shown_as_well(lake: Lake) -> None:
     plan = lake.plan('table="web.views", options={"version": "0"}')
-    assert range_facts(plan, "views")["version"] == 0
+    assert plan.range_facts("views")["version"] == 0
     assert "version" in {detail.name for detail in _slice(plan.stream("views"))}
 
 

@@ -18,13 +18,13 @@ from airflow_samza.runs.progress.run_costs import (
     RunCost,
     _amount,
     history,
-    most_messages_of,
     run_requests,
     total,
 )
 from airflow_samza.runs.progress.run_list import Origin
 from airflow_samza.runs.records.folders import RunFolder, must_read, replace, write_once
 from airflow_samza.runs.records.names import Generation
+from airflow_samza.runs.records.run_plan import most_messages_of
 from airflow_samza.runs.records.stage_result import StageResult
 from airflow_samza.runs.stages.run_ends import RunEnd
 from airflow_samza.runs.stages.stage_runners import Claim, RunnerEnd, RunnerFolder, StageRequest
