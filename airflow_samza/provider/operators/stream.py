@@ -148,8 +148,9 @@ class SamzaStreamOperator(TellsLineage, PlanningOperator):
                 for upstream in (event or {}).get(LOST, ()):
                     raise producer_failed(first.stage_id, run, upstream)
             except BaseException as error:
-                for handle in handles.values():
-                    self.hook.cancel(handle)
+                with self._after_failure():
+                    for handle in handles.values():
+                        self.hook.cancel(handle)
                 self._give_up(run, handles, error, context)
                 raise
             said = (event or {}).get("said")
@@ -234,11 +235,12 @@ class SamzaStreamOperator(TellsLineage, PlanningOperator):
             self._lineage.error = sentence_of(error)
         if not isinstance(error, SamzaError) or (error.retryable and has_another_try(context)):
             return
-        if run.stages_run_concurrently:
-            for handle in handles.values():
-                self.hook.abort(handle, error.sentence)
-        if self._is_alone:
-            close_run(self.hook, run, self.tell)
+        with self._after_failure():
+            if run.stages_run_concurrently:
+                for handle in handles.values():
+                    self.hook.abort(handle, error.sentence)
+            if self._is_alone:
+                close_run(self.hook, run, self.tell)
 
     def _defer(
         self,
