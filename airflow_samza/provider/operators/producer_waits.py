@@ -1,11 +1,14 @@
-"""Waiting of a stage's task for the stages that write what it reads, where stages run at the same time."""
+"""Waiting of a stage's task for the stages that write what it reads, where stages run at the same time.
+
+``task`` is the operator of the stage.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from airflow_samza.planner.titles import stage_names
 from airflow_samza.prepare.section_writers import followed
@@ -24,16 +27,11 @@ from airflow_samza.provider.run_tasks import run_tasks
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan
 
-if TYPE_CHECKING:
-    from airflow_samza.provider.operators.stream import SamzaStreamOperator
-
 LOOK_AGAIN_SECONDS = 15.0
 """Seconds until a stage that waits for its producers asks Airflow for the states of their tasks."""
 
 
-def wait_for_producers(
-    task: SamzaStreamOperator, run: RunPlan, stage_id: str, context: Any, deadline: float | None
-) -> None:
+def wait_for_producers(task: Any, run: RunPlan, stage_id: str, context: Any, deadline: float | None) -> None:
     """Return when all stages that a task's stage reads from have started, in other runs, too; defer until then."""
     _wait_for_other_runs(task, run, stage_id, deadline)
     tasks, files = producer_tasks(task, run, context), task.hook.files
@@ -56,7 +54,7 @@ def wait_for_producers(
         _defer_for(task, run, upstream, beyond, deadline)
 
 
-def _wait_for_other_runs(task: SamzaStreamOperator, run: RunPlan, stage_id: str, deadline: float | None) -> None:
+def _wait_for_other_runs(task: Any, run: RunPlan, stage_id: str, deadline: float | None) -> None:
     """Defer until the stages of other runs have started whose sections the stage follows."""
     for stream_id in run.plan.stage(stage_id).inputs:
         writer = followed(run.stream(stream_id).slice)
@@ -69,9 +67,7 @@ def _wait_for_other_runs(task: SamzaStreamOperator, run: RunPlan, stage_id: str,
             _defer_for(task, task.hook.load_run(writer.application, writer.run_id), [writer.stage], {}, deadline)
 
 
-def _defer_for(
-    task: SamzaStreamOperator, run: RunPlan, upstream: list[str], beyond: Mapping[str, str], deadline: float | None
-) -> None:
+def _defer_for(task: Any, run: RunPlan, upstream: list[str], beyond: Mapping[str, str], deadline: float | None) -> None:
     from airflow_samza.provider.triggers.runs import SamzaProducersTrigger  # a Dag file need not load it
 
     # Now and then the states are asked for again: a producer may fail before it has started anything.
@@ -92,7 +88,7 @@ def _defer_for(
     )
 
 
-def producer_tasks(task: SamzaStreamOperator, run: RunPlan, context: Any) -> ProducerTasks | None:
+def producer_tasks(task: Any, run: RunPlan, context: Any) -> ProducerTasks | None:
     """Return the tasks of the stages that a task's stage reads from, where they run at the same time."""
     producers = task.producers
     if producers is None and run.stages_run_concurrently and task.stage is not None:
@@ -102,7 +98,7 @@ def producer_tasks(task: SamzaStreamOperator, run: RunPlan, context: Any) -> Pro
     return ProducerTasks.of(context["ti"], producers) if producers else None
 
 
-def producers_guard(task: SamzaStreamOperator, run: RunPlan, context: Any) -> Callable[[], None] | None:
+def producers_guard(task: Any, run: RunPlan, context: Any) -> Callable[[], None] | None:
     """Return what raises the error of a producer that has failed for good; None where there is none to watch."""
     producers = producer_tasks(task, run, context)
     if producers is None or not run.stages_run_concurrently:
