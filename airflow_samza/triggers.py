@@ -17,8 +17,8 @@ from airflow_samza.provider.triggers.runs import (
     SamzaStageTrigger,
     SamzaStateTrigger,
 )
-from airflow_samza.provider.triggers.table_commits import TableCommitTrigger
 from airflow_samza.provider.triggers.tables import (
+    TableCommitTrigger,
     TableFreshnessTrigger,
     TablePushTrigger,
 )

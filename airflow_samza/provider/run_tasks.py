@@ -39,9 +39,8 @@ class StageTask:
 
 @dataclass(frozen=True)
 class RunTasks:
-    """The tasks of one run: its scope, and what runs its stages."""
+    """The tasks that run the stages of one run."""
 
-    scope: str
     stages: tuple[StageTask, ...] = ()
 
     @property
@@ -100,7 +99,7 @@ def run_tasks(operator: Any, context: Mapping[str, Any]) -> RunTasks:
     """Return the tasks that share the run of a task; outside of a Dag none is known."""
     dag = _Dag.of(operator, context)
     scope = dag.scopes_of(operator.task_id)[0]
-    return RunTasks(scope, tuple(dag.stage_tasks(scope)) if dag.everything else ())
+    return RunTasks(tuple(dag.stage_tasks(scope)) if dag.everything else ())
 
 
 def tasks_before(task: Any) -> list[Any]:

@@ -233,8 +233,7 @@ def output_facts(run: RunPlan, result: StageResult, output: OutputResult, slice_
 
 def outlets_of_table(table: str, conn_id: str) -> tuple[Asset, AssetAlias]:
     """Return the outlets of a pushed table: the asset that Dag files name, and the alias of the one by its place."""
-    asset = pushed_table(table, conn_id)
-    return asset, output_alias(conn_id, asset.uri.rpartition("/")[2])
+    return pushed_table(table, conn_id), output_alias(conn_id, f"{table}-push")
 
 
 def announce_version(

@@ -58,13 +58,11 @@ class SamzaAutoPlanOperator(SamzaPlanOperator, SkipMixin):
     def _begin(self, context: Any, deadline: float | None) -> dict[str, Any]:
         ticket = super()._begin(context, deadline)
         with mapped_failures(self.log, lambda: self.hook):
-            limit = configured_number("fuse_below", FUSE_BELOW, "bytes", may_be_0=True)
-            choice = choose(self.hook.load_plan(PlanTicket.from_dict(ticket)), limit)
+            run = self.hook.load_plan(PlanTicket.from_dict(ticket))
+            choice = choose(run, configured_number("fuse_below", FUSE_BELOW, "bytes", may_be_0=True))
         how = "in one task" if choice.fused else "in a task per stage"
         self.tell(f"The stages run {how}: {choice.why}.")
         # What skips tasks ends this one by an exception, after which Airflow keeps no result.
         context["ti"].xcom_push(key=XCOM_RESULT, value=ticket)
-        tasks = run_tasks(self, context)
-        chosen = [tasks.whole] if choice.fused and tasks.whole is not None else tasks.single
-        self.skip_all_except(context["ti"], [task.task_id for task in chosen])
+        self.skip_all_except(context["ti"], list(dict.fromkeys(self.tasks_of(run, context).values())))
         return ticket

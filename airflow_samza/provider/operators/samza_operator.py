@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -130,7 +130,7 @@ class SamzaOperator(BaseOperator):
         try:
             return super().resume_execution(next_method, next_kwargs, context)
         except (TaskDeferralError, TaskDeferralTimeout) as error:
-            with suppress(SamzaError):
+            with self._after_failure():
                 self._cancel_submitted(context, error)
             raise
 
@@ -148,6 +148,14 @@ class SamzaOperator(BaseOperator):
         """Cancel what this task has submitted, and nothing else."""
         if self._watch is not None:
             self._watch.kill()
+
+    @contextmanager
+    def _after_failure(self) -> Iterator[None]:
+        """Do, in the body, what follows a failure: that it fails, too, is logged, and hides nothing."""
+        try:
+            yield
+        except (SamzaError, OSError) as error:
+            self.tell(f"What follows the failure could not be done: {error}")
 
     def _spark_shown(self, context: Any) -> Callable[[StageHandle, StageStatus], None]:
         """Return what has Airflow's page link to Spark's with each look at a stage, as soon as it has one."""

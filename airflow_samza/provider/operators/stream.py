@@ -36,7 +36,7 @@ from airflow_samza.provider.lineage.task_lineage import TaskLineage, names_in
 from airflow_samza.provider.links import OUTPUT, PAGE, RESULTS, RUNNER_LOG, SPARK, task_page
 from airflow_samza.provider.operators.cleanup import close_run, topics_kept
 from airflow_samza.provider.operators.planning import PlanningOperator
-from airflow_samza.provider.operators.producer_waits import WaitsForProducers
+from airflow_samza.provider.operators.producer_waits import producer_tasks, producers_guard, wait_for_producers
 from airflow_samza.provider.parsed_application import application_if_there, words_on
 from airflow_samza.provider.producer_tasks import producer_failed
 from airflow_samza.provider.run_identity import bundle_of, generation_of, has_another_try
@@ -52,7 +52,7 @@ _DOCS = ("doc", "doc_md", "doc_json", "doc_yaml", "doc_rst")
 """Parameters of a task that say what it does."""
 
 
-class SamzaStreamOperator(WaitsForProducers, TellsLineage, PlanningOperator):
+class SamzaStreamOperator(TellsLineage, PlanningOperator):
     """Runs an application, or one stage of it, on Spark.
 
     A retry continues the same generation and never doubles output; a clear begins a new generation, whose output
@@ -148,8 +148,9 @@ class SamzaStreamOperator(WaitsForProducers, TellsLineage, PlanningOperator):
                 for upstream in (event or {}).get(LOST, ()):
                     raise producer_failed(first.stage_id, run, upstream)
             except BaseException as error:
-                for handle in handles.values():
-                    self.hook.cancel(handle)
+                with self._after_failure():
+                    for handle in handles.values():
+                        self.hook.cancel(handle)
                 self._give_up(run, handles, error, context)
                 raise
             said = (event or {}).get("said")
@@ -177,7 +178,7 @@ class SamzaStreamOperator(WaitsForProducers, TellsLineage, PlanningOperator):
             run, generation = self._run_and_generation(context, deadline)
             self._go_by_id(run)
             if run.stages_run_concurrently and self.stage is not None:
-                self._wait_for_producers(self.hook, run, self.stage, context, deadline)
+                wait_for_producers(self, run, self.stage, context, deadline)
             return self._run_stages(run, generation, context, deadline)
 
     def _run_stages(
@@ -234,11 +235,12 @@ class SamzaStreamOperator(WaitsForProducers, TellsLineage, PlanningOperator):
             self._lineage.error = sentence_of(error)
         if not isinstance(error, SamzaError) or (error.retryable and has_another_try(context)):
             return
-        if run.stages_run_concurrently:
-            for handle in handles.values():
-                self.hook.abort(handle, error.sentence)
-        if self._is_alone:
-            close_run(self.hook, run, self.tell)
+        with self._after_failure():
+            if run.stages_run_concurrently:
+                for handle in handles.values():
+                    self.hook.abort(handle, error.sentence)
+            if self._is_alone:
+                close_run(self.hook, run, self.tell)
 
     def _defer(
         self,
@@ -251,7 +253,7 @@ class SamzaStreamOperator(WaitsForProducers, TellsLineage, PlanningOperator):
         from airflow_samza.provider.triggers.runs import SamzaStageTrigger  # a Dag file need not load it
 
         submitted = {stage_id: handle.to_dict() for stage_id, handle in {**watch.ended, **watch.active}.items()}
-        producer_tasks = self._producer_tasks(run, context)
+        producers = producer_tasks(self, run, context)
         self.defer(
             trigger=SamzaStageTrigger(
                 **self.hook.place_of_root,
@@ -260,7 +262,7 @@ class SamzaStreamOperator(WaitsForProducers, TellsLineage, PlanningOperator):
                 progress_interval=self._progress_interval,
                 deadline=deadline,
                 said=watch.progress.said,
-                producers=asdict(producer_tasks) if producer_tasks is not None else None,
+                producers=asdict(producers) if producers is not None else None,
                 systems=self.hook.systems,
             ),
             method_name="execute_complete",
@@ -289,7 +291,7 @@ class SamzaStreamOperator(WaitsForProducers, TellsLineage, PlanningOperator):
             interval_seconds("poll_interval", self.poll_interval),
             on_result=lambda result: self.tell("\n".join(describe_result(result, names[result.stage_id]))),
             progress=progress,
-            guard=self._producers_guard(self.hook, run, context),
+            guard=producers_guard(self, run, context),
             on_look=self._spark_shown(context),
         )
 

@@ -222,8 +222,9 @@ class SamzaTablePushOperator(TableOperator):
             try:
                 raise_what_the_trigger_met(event, self.task_id)
             except BaseException:
-                self._note_lineage()
-                self.hook.cancel(handle)
+                with self._after_failure():
+                    self._note_lineage()
+                    self.hook.cancel(handle)
                 raise
             return self._run_push(context, deadline, {STAGE: handle}, (event or {}).get("said"))
 
@@ -255,8 +256,9 @@ class SamzaTablePushOperator(TableOperator):
             if isinstance(error, PushError) and error.facts.get("expectation"):
                 self._emit({str(error.facts["expectation"]): int(str(error.facts.get("failed") or 0))})
             if not (error.retryable and has_another_try(context)):
-                for handle in {**watch.ended, **watch.active}.values():
-                    self.hook.close_push(handle)
+                with self._after_failure():
+                    for handle in {**watch.ended, **watch.active}.values():
+                        self.hook.close_push(handle)
             raise
         version = watch.results[STAGE]
         self._emit({each.expectation: each.failed for each in version.expectations})

@@ -70,7 +70,7 @@ class SamzaTableSensor(DeferrableSensor):
 
     def trigger(self) -> Any:
         """Return the trigger that waits in the sensor's place."""
-        from airflow_samza.provider.triggers.table_commits import TableCommitTrigger  # a Dag file need not load it
+        from airflow_samza.provider.triggers.tables import TableCommitTrigger  # a Dag file need not load it
 
         return TableCommitTrigger(
             conn_id=self.lake_conn_id,

@@ -61,8 +61,8 @@ class ClientTrigger(SettlingTrigger):
         while not is_time:
             try:
                 said, is_time, _ = await in_client_thread(self.look)
-            except SamzaError as error:
-                said, is_time = str(error), not error.retryable
+            except Exception as error:  # the task looks again, and fails by it if it lasts
+                said, is_time = str(error), not (isinstance(error, SamzaError) and error.retryable)
             self.say(said)
             if not is_time:
                 await asyncio.sleep(self.poll_interval)

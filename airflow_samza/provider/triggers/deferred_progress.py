@@ -125,13 +125,18 @@ class WatchedSystems:
 def _read(name: str, conn_id: str) -> SystemBinding | Exception:
     """Return the binding that a system's connection gives, or what is wrong with it."""
     try:
-        return binding_of(name, conn_id, _connection(conn_id), _connection)
+        return binding_of(name, conn_id, connection_of(conn_id), connection_of)
     except Exception as error:
         return error
 
 
-def _connection(conn_id: str) -> Any:
+class NoConnection(LookupError):
+    """Error for a connection that a triggerer cannot find: it is gone, or whoever knows it does not answer now."""
+
+
+def connection_of(conn_id: str) -> Any:
+    """Return a connection of Airflow, as a triggerer finds it."""
     try:
         return BaseHook.get_connection(conn_id)
     except Exception:  # backends of secrets raise what they like
-        raise LookupError(f"the triggerer cannot find the connection {conn_id!r}") from None
+        raise NoConnection(f"the triggerer cannot find the connection {conn_id!r}") from None

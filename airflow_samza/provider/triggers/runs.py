@@ -16,7 +16,6 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from airflow.sdk import BaseHook
 from airflow.triggers.base import TriggerEvent
 
 from airflow_samza.errors import SamzaError, SectionOpen, UnknownName
@@ -36,7 +35,12 @@ from airflow_samza.provider.producer_tasks import (
     producer_state,
 )
 from airflow_samza.provider.stats import emitter
-from airflow_samza.provider.triggers.deferred_progress import DeferredProgress, WatchedSystems
+from airflow_samza.provider.triggers.deferred_progress import (
+    DeferredProgress,
+    NoConnection,
+    WatchedSystems,
+    connection_of,
+)
 from airflow_samza.provider.triggers.settling import SettlingTrigger, settled
 from airflow_samza.runs.progress.progress_log import DEFAULT_INTERVAL
 from airflow_samza.runs.progress.sensed_runs import StreamQuery, stream_end
@@ -109,7 +113,7 @@ class RunTrigger(SettlingTrigger):
             try:
                 event = await self.with_files(self.look)
                 blind_since = None
-            except (SamzaError, OSError) as error:
+            except (SamzaError, OSError, NoConnection) as error:
                 event, self._access = None, None  # its connection may have been changed meanwhile
                 blind_since = blind_since or time.monotonic()
                 if time.monotonic() - blind_since >= PATIENCE_SECONDS:
@@ -144,7 +148,7 @@ class RunTrigger(SettlingTrigger):
     def _find_access(self) -> RootAccess:
         if self.conn_id is None:
             return NO_ACCESS
-        return find_access(self.conn_id, BaseHook.get_connection(self.conn_id), self.root, BaseHook.get_connection)
+        return find_access(self.conn_id, connection_of(self.conn_id), self.root, connection_of)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -180,6 +180,18 @@ def test_a_trigger_that_failed_leaves_no_stage_running(
     assert runtime.named("cancel") == [("cancel", "by-member")]
 
 
+def test_a_root_that_is_away_does_not_hide_that_a_trigger_failed(
+    runtime: Any, make_context: Any, ticket: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(*_: Any) -> None:
+        raise OSError("The root is away.")
+
+    monkeypatch.setattr(SamzaHook, "newest_handle", away)
+    operator = stream_operator(stage="by-member", plan=ticket, deferrable=True)
+    with pytest.raises(TaskDeferralError):
+        operator.resume_execution("__fail__", {"error": "Trigger failure"}, make_context(operator))
+
+
 def test_a_task_whose_trigger_failed_tells_its_datasets_to_openlineage(
     runtime: Any, make_context: Any, ticket: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

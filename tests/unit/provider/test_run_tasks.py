@@ -21,7 +21,7 @@ def plan() -> ExecutionPlan:
 def of(*tasks: tuple[str, ...] | None, late: bool = False) -> RunTasks:
     """Tasks of these stages; a late one, too, if asked for."""
     named = [StageTask(f"task-{number}", names) for number, names in enumerate(tasks)]
-    return RunTasks("scope", (*named, *([StageTask("mapped", None, is_late=True)] if late else [])))
+    return RunTasks((*named, *([StageTask("mapped", None, is_late=True)] if late else [])))
 
 
 def test_each_stage_is_run_by_the_task_that_names_it(plan: ExecutionPlan) -> None:

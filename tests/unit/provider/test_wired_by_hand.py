@@ -17,6 +17,7 @@ from airflow_samza.provider.hooks.samza import SamzaHook
 from airflow_samza.provider.operators import cleanup as cleanup_module
 from airflow_samza.provider.operators.cleanup import SamzaCleanupOperator
 from airflow_samza.provider.operators.planning import PLAN_TEXT, SamzaPlanOperator
+from airflow_samza.provider.operators.producer_waits import producer_tasks
 from airflow_samza.provider.operators.stream import SamzaStreamOperator
 from airflow_samza.provider.parsed_application import parse_application
 from airflow_samza.provider.run_tasks import run_tasks, scopes_to_close
@@ -219,7 +220,7 @@ def test_stages_that_run_at_the_same_time_know_their_producers(
     else:
         tasks = {stage: stage_task(stage, scope="views", mode=mode) for stage in STAGES}
     run = runtime.prepare(SimpleNamespace(application=VIEWS, config={}, run_id="r", generation=1, mode=mode))
-    asked = {name: task._producer_tasks(run, make_context(task)) for name, task in tasks.items()}
+    asked = {name: producer_tasks(task, run, make_context(task)) for name, task in tasks.items()}
     assert {name: found and dict(found.tasks) for name, found in asked.items()} == {
         "page-views": None,
         "by-member": {"page-views": tasks["page-views"].task_id},

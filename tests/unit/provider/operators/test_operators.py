@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from airflow.sdk import DAG
 
-from airflow_samza.errors import ConfigError, StageFailed, UnknownName, UnsupportedShape
+from airflow_samza.errors import ConfigError, StageFailed, StorageUnavailable, UnknownName, UnsupportedShape
 from airflow_samza.planner.titles import stage_titles
 from airflow_samza.provider.airflow_versions import AirflowException, AirflowFailException
 from airflow_samza.provider.configured_numbers import configured_number
@@ -355,6 +355,18 @@ def test_a_time_out_leaves_no_stage_running(
     with pytest.raises(TimedOut):
         operator.execute(make_context(operator))
     assert runtime.named("cancel") == [("cancel", "by-member")]
+
+
+def test_a_run_that_cannot_be_closed_does_not_hide_why_it_has_failed(
+    runtime: Any, make_context: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def close(*_: Any, **__: Any) -> None:
+        raise StorageUnavailable("The root is away.")
+
+    monkeypatch.setattr(runtime, "close", close)
+    runtime.ends["page-views"] = ConfigError("The stage is odd.", hint="Change it.", key="odd")
+    with pytest.raises(AirflowFailException, match=r"The stage is odd\."):
+        stream_operator().execute(make_context(stream_operator()))
 
 
 def test_cleanup_closes_the_run(runtime: Any, make_context: Any, ticket: Any) -> None:

@@ -14,7 +14,7 @@ import pytest
 from airflow.sdk import Asset
 from airflow.sdk.execution_time.context import OutletEventAccessors
 
-from airflow_samza.errors import ConcurrentPush, ConfigError, PushError, SamzaError, TopicError
+from airflow_samza.errors import ConcurrentPush, ConfigError, PushError, SamzaError, StorageUnavailable, TopicError
 from airflow_samza.launch import stage_watch
 from airflow_samza.provider import airflow_versions
 from airflow_samza.provider.airflow_versions import (
@@ -26,6 +26,7 @@ from airflow_samza.provider.airflow_versions import (
 )
 from airflow_samza.provider.assets import pushed_table
 from airflow_samza.provider.connections.spark import source_options
+from airflow_samza.provider.hooks.samza import SamzaHook
 from airflow_samza.provider.lineage.outlets import output_alias
 from airflow_samza.provider.operators import table_push
 from airflow_samza.provider.operators.table_push import SamzaTablePushOperator, SamzaTableRollbackOperator
@@ -93,8 +94,6 @@ class Pushing:
 
 @pytest.fixture
 def pushing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Pushing:
-    from airflow_samza.provider.hooks.samza import SamzaHook
-
     found = Pushing(LocalFilesystem(tmp_path))
     monkeypatch.setattr(SamzaHook, "get_conn", lambda self: found)
     monkeypatch.setattr(SamzaHook, "root", str(tmp_path))
@@ -200,6 +199,18 @@ def test_each_version_is_an_event_of_the_asset_by_where_the_table_lies(
     told = events[Asset(place)].extra if is_named else by_alias[0].extra
     assert told == events[pushed_table("t")].extra
     assert (told["version"], told["rows"]) == (1, 5)
+
+
+def test_a_runner_that_cannot_be_ended_does_not_hide_why_its_push_has_failed(
+    pushing: Pushing, make_context: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(*_: Any) -> None:
+        raise StorageUnavailable("The root is away.")
+
+    monkeypatch.setattr(SamzaHook, "close_push", away)
+    pushing.error = ConfigError("The push is odd.", hint="Change it.", key="odd")
+    with pytest.raises(AirflowFailException, match=r"The push is odd\."):
+        push().execute(make_context(push()))
 
 
 def test_a_push_whose_trigger_failed_tells_its_table_to_openlineage(

@@ -17,7 +17,7 @@ from pyiceberg.table import Table
 from airflow_samza.provider.airflow_versions import AirflowException, TaskDeferred
 from airflow_samza.provider.sensors.table_commits import SamzaTableSensor
 from airflow_samza.provider.triggers import settling
-from airflow_samza.provider.triggers.table_commits import TableCommitTrigger
+from airflow_samza.provider.triggers.tables import TableCommitTrigger
 from tests.support.iceberg_lake import append, table_of
 
 ROWS = pa.table({"id": pa.array([1], pa.int64())})

@@ -280,6 +280,17 @@ def test_an_error_that_no_time_mends_wakes_the_task(
     assert "There is no topic 'gone'" in told.text
 
 
+def test_an_airflow_that_does_not_answer_wakes_the_task_which_looks_by_itself(
+    script: Script, told: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def find_brokers(conn_id: str) -> None:
+        raise RuntimeError("The API server is restarting.")
+
+    monkeypatch.setattr(kafka_triggers, "find_brokers", find_brokers)
+    assert events_of_lag(lag_trigger()) == [None]
+    assert "The API server is restarting." in told.text
+
+
 def test_a_trigger_on_a_lag_knows_the_process_that_defers_wherever_it_is_made_anew() -> None:
     made = lag_trigger()
     path, arguments = made.serialize()

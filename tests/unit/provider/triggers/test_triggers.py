@@ -332,6 +332,20 @@ def test_triggers_load_no_spark() -> None:
     assert done.stdout.strip().splitlines()[-1] == "False"
 
 
+def test_a_connection_that_nobody_tells_for_a_while_is_waited_for(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = [RuntimeError("The API server is restarting."), KeyError("samza_eu")]
+
+    def connection(conn_id: str) -> Connection:
+        if answers:
+            raise answers.pop()
+        return Connection(conn_id=conn_id, conn_type="samza", extra=json.dumps({"root": run.root}))
+
+    monkeypatch.setattr(BaseHook, "get_connection", connection)
+    run.tell("page-views", CANCELLED)
+    assert event_of(run.watching("page-views", conn_id="samza_eu"))["states"] == {"page-views": "cancelled"}
+    assert answers == []
+
+
 class Opening(RunTrigger):
     """A trigger that ends at its first look, and notes how the root was opened."""
 
