@@ -246,9 +246,9 @@ class _Reading:
 
     def _failed(self, error: BaseException) -> SamzaError:
         stream_id = self._stream.stream_id
-        lacking = find_lacking(str(error))
+        lacking = find_lacking(str(error), f"the input {stream_id!r} (system {self._bound.system!r})")
         if lacking is not None:
-            return lacking.error(f"the input {stream_id!r} (system {self._bound.system!r})")
+            return lacking
         said = first_line(error, self._table)
         if self._stream.reader is not None:
             return StageFailed(

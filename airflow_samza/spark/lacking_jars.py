@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import re
-from typing import NamedTuple
 
 from airflow_samza.errors import RuntimeMissing
 from airflow_samza.launch.spark_versions import jar_version, pyspark_home
@@ -20,38 +19,26 @@ _SCHEMES = {"s3a": "s3a", "gs": "gs", "azurebfs": "abfss", "azure": "wasbs"}
 _WRITE_INSTEAD = {"s3": "s3a://bucket/path", "az": "abfss://container@account.dfs.core.windows.net/path"}
 
 
-class Lacking(NamedTuple):
-    """Something that Spark has not: ``what`` for a sentence, the remedy, and the package that brings it."""
-
-    what: str
-    hint: str
-    package: str
-
-    def error(self, purpose: str) -> RuntimeMissing:
-        """Return the error for what Spark was to do, such as ``the source of the push of table 'x'``."""
-        return RuntimeMissing(f"Spark has no {self.what} for {purpose}.", hint=self.hint, package=self.package)
-
-
-def find_lacking(text: str) -> Lacking | None:
-    """Return what Spark lacks, where its error says so."""
+def find_lacking(text: str, purpose: str) -> RuntimeMissing | None:
+    """Return the error for what Spark lacks, where its own says so; ``purpose`` is what it was to do."""
     for words, what, package in _WORDS:
         if words in text:
-            package = package.format(spark=_shipped("spark-core"))
-            return Lacking(what, _give(package), package)
+            return _lacking(what, purpose, package.format(spark=_shipped("spark-core")))
     by_class = _STORE_CLASS.search(text)
     if by_class is not None:
         package = f"org.apache.hadoop:{_ARTIFACTS[by_class[1]]}:{_shipped('hadoop-client-api')}"
-        return Lacking(f"client of {_SCHEMES[by_class[1]]}://", _give(package), package)
+        return _lacking(f"client of {_SCHEMES[by_class[1]]}://", purpose, package)
     by_scheme = _STORE_SCHEME.search(text)
     if by_scheme is not None:
-        form = _WRITE_INSTEAD[by_scheme[1]]
-        hint = f"Spark's own readers and writers know it by another name: write {form}."
-        return Lacking(f"client of {by_scheme[1]}://", hint, "")
+        hint = f"Spark's own readers and writers know it by another name: write {_WRITE_INSTEAD[by_scheme[1]]}."
+        return _lacking(f"client of {by_scheme[1]}://", purpose, "", hint)
     return None
 
 
-def _give(package: str) -> str:
-    return f'Give it one: spark_conf={{"spark.jars.packages": "{package}"}}.'
+def _lacking(what: str, purpose: str, package: str, hint: str = "") -> RuntimeMissing:
+    """Return the error for a thing that Spark has not, and the package that brings it; the hint is else to give it."""
+    give = f'Give it one: spark_conf={{"spark.jars.packages": "{package}"}}.'
+    return RuntimeMissing(f"Spark has no {what} for {purpose}.", hint=hint or give, package=package)
 
 
 @functools.lru_cache(maxsize=2)

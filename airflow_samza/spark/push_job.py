@@ -344,9 +344,9 @@ def job_failed(request: PushRequest, text: str) -> SamzaError:
 def _source_failure(request: PushRequest, error: Exception, secrets: Mapping[str, Any]) -> SamzaError:
     text = str(error)
     said = most_specific_line(without(text, secrets.values()))
-    lacking = find_lacking(text)
+    lacking = find_lacking(text, f"the source of the push of table {request.table!r} ({request.source_text})")
     if lacking is not None:
-        return lacking.error(f"the source of the push of table {request.table!r} ({request.source_text})")
+        return lacking
     if _may_pass(error, text):
         return SourceUnavailable(
             f"The source of the push of table {request.table!r} ({request.source_text}) cannot be read now: {said}",

@@ -90,9 +90,9 @@ class SparkTableWriter:
         )
 
     def _failed(self, error: BaseException, table: SparkTable) -> SamzaError:
-        lacking = find_lacking(str(error))
+        lacking = find_lacking(str(error), f"the output {table.stream!r} (system {table.system!r})")
         if lacking is not None:
-            return lacking.error(f"the output {table.stream!r} (system {table.system!r})")
+            return lacking
         return StageFailed(
             f"Spark cannot write the output {table.stream!r} to {table.place} (system {table.system!r}): "
             f"{first_line(error, table)}.",

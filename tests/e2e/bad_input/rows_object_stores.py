@@ -176,6 +176,9 @@ def _(scene: Scene) -> str:
 def _(scene: Scene) -> str:
     from airflow_samza.spark.lacking_jars import find_lacking
 
-    lacking = find_lacking("java.lang.ClassNotFoundException: Class org.apache.hadoop.fs.s3a.S3AFileSystem not found")
-    assert lacking is not None
-    return str(lacking.error("the source of the push of table 'members' (the path s3a://models/members)"))
+    return str(
+        find_lacking(
+            "java.lang.ClassNotFoundException: Class org.apache.hadoop.fs.s3a.S3AFileSystem not found",
+            "the source of the push of table 'members' (the path s3a://models/members)",
+        )
+    )

@@ -25,9 +25,9 @@ PAGES = sorted(
 
 
 def hadoop() -> str:
-    lacking = find_lacking("Class org.apache.hadoop.fs.s3a.S3AFileSystem not found")
+    lacking = find_lacking("Class org.apache.hadoop.fs.s3a.S3AFileSystem not found", "a test")
     assert lacking is not None
-    return lacking.package.rpartition(":")[2]
+    return str(lacking.facts["package"]).rpartition(":")[2]
 
 
 def other_versions(text: str) -> Iterator[str]:
