@@ -20,6 +20,7 @@ INPUTS_BOUNDED = "job.inputs.bounded"
 INPUTS_FLUSH = "job.inputs.flush"
 HOST_AFFINITY_BEFORE = "yarn.samza.host-affinity.enabled"
 INTERMEDIATE_PARTITIONS = "job.intermediate.stream.partitions"
+INTERMEDIATE_PARTITIONS_MAX = "job.intermediate.stream.partitions.max"
 INTERMEDIATE_WHOLE_MESSAGES = "job.intermediate.stream.whole.messages"
 APP_MODE = "app.mode"
 BATCH_SIZE = "task.consumer.batch.size"
@@ -28,10 +29,16 @@ CHOOSER_WAIT_FOR_HEAD = "task.chooser.wait.for.head"
 STANDBY_REPLICATION = "job.standbytasks.replication.factor"
 STORE_LOCAL_DIR = "job.store.local.dir"
 STORE_LOCAL_MAX_BYTES = "job.store.local.max.bytes"
+STATE_LEASE_GRACE = "job.state.lease.grace.ms"
+STATE_LEASE_WAIT = "job.state.lease.wait.ms"
+STATE_VERSIONS_KEEP = "job.state.versions.keep"
 TASK_CALLBACK_TIMEOUT = "task.callback.timeout.ms"
 TASK_MAX_CONCURRENCY = "task.max.concurrency"
 TASK_WINDOW = "task.window.ms"
 DRIVER_MAX_MESSAGES = "job.driver.max.messages"
+EPOCH_MAX_MESSAGES = "job.epoch.max.messages"
+EPOCH_MAX_MS = "job.epoch.max.ms"
+EPOCH_MIN_MS = "job.epoch.min.ms"
 WATERMARK_IDLE_TIMEOUT = "task.watermark.idle.timeout.ms"
 
 MAX_PARTITIONS = 65_536
@@ -179,7 +186,7 @@ class Config(Mapping[str, str]):
 
         Default: 256
         """
-        return self._from_one("job.intermediate.stream.partitions.max", _COUNT, _MAX_INT) or 256
+        return self._from_one(INTERMEDIATE_PARTITIONS_MAX, _COUNT, _MAX_INT) or 256
 
     def _from_one(self, key: str, allowed: str, most: int = _MAX_LONG) -> int | None:
         """A number from 1; -1 and absence are None."""
@@ -305,7 +312,7 @@ class Config(Mapping[str, str]):
 
         Default: 1,000,000
         """
-        return self.integer("job.epoch.max.messages", least=1)
+        return self.integer(EPOCH_MAX_MESSAGES, least=1)
 
     @property
     def epoch_max_ms(self) -> int | None:
@@ -314,7 +321,7 @@ class Config(Mapping[str, str]):
         Messages that the chooser prefers come first in every epoch, so this bounds how long they wait. Default: no
         limit
         """
-        return self.integer("job.epoch.max.ms", least=1)
+        return self.integer(EPOCH_MAX_MS, least=1)
 
     @property
     def epoch_min_ms(self) -> int | None:
@@ -323,7 +330,7 @@ class Config(Mapping[str, str]):
         A stage that is behind, or whose inputs have ended, waits for nothing. Default: 1,000 where a stage writes a
         table of a lake, which gets a commit an epoch, else 0
         """
-        return self.integer("job.epoch.min.ms", least=0)
+        return self.integer(EPOCH_MIN_MS, least=0)
 
     @property
     def chooser_class(self) -> str | None:
@@ -387,7 +394,7 @@ class Config(Mapping[str, str]):
         In Airflow the plan task waits, deferred, in place of this (``wait_for_state``). It also waits so long for the
         sections of shared streams that it reads (in Airflow 600000, if a run follows one). Default: 0
         """
-        return self.integer("job.state.lease.wait.ms", 0, least=0) or 0
+        return self.integer(STATE_LEASE_WAIT, 0, least=0) or 0
 
     @property
     def state_lease_grace_ms(self) -> int:
@@ -395,7 +402,7 @@ class Config(Mapping[str, str]):
 
         Default: 600,000 (ten minutes)
         """
-        grace = self.integer("job.state.lease.grace.ms", 600_000, least=0)
+        grace = self.integer(STATE_LEASE_GRACE, 600_000, least=0)
         return 600_000 if grace is None else grace
 
     @property
@@ -404,7 +411,7 @@ class Config(Mapping[str, str]):
 
         Default: 5
         """
-        return self.integer("job.state.versions.keep", 5, least=2) or 5
+        return self.integer(STATE_VERSIONS_KEEP, 5, least=2) or 5
 
     def bounded_streams(self) -> tuple[str, ...]:
         """The streams of which the configuration says by their own keys whether they are bounded."""
