@@ -113,7 +113,8 @@ def name_of(function: object) -> str:
     """
     if isinstance(function, functools.partial):
         return name_of(function.func)
-    return str(getattr(function, "__qualname__", None) or type(function).__qualname__).replace("<locals>.", "")
+    name = getattr(function, "__qualname__", None)
+    return (name if isinstance(name, str) else type(function).__qualname__).replace("<locals>.", "")
 
 
 def callable_name(function: Any) -> str | None:
@@ -170,11 +171,13 @@ def innermost(function: object) -> Any:
 
 def _accepts(function: Any, takes: int) -> bool:
     try:
-        inspect.signature(function).bind(*(None,) * takes)
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # not every builtin has one, nor has every proxy
+        return True
+    try:
+        signature.bind(*(None,) * takes)
     except TypeError:
         return False
-    except ValueError:  # not every builtin has one
-        return True
     return True
 
 

@@ -244,16 +244,6 @@ class JoinSpec(OperatorSpec):
     passes_columns = True
 
     @property
-    @abstractmethod
-    def columns_compared(self) -> Names:
-        """The columns of keys and event times."""
-
-    @property
-    def columns_read(self) -> Names | None:
-        """The compared columns; all where a callable makes the results."""
-        return self.columns_compared if self.function is None else None
-
-    @property
     def engine(self) -> Engine:
         """Whole batches, unless a callable makes the results."""
         return BATCHES if self.function is None else PER_MESSAGE

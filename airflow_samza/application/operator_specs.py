@@ -327,9 +327,10 @@ class StreamJoinSpec(JoinSpec):
         return " = ".join(dict.fromkeys((", ".join(self.left_key), ", ".join(self.right_key))))
 
     @property
-    def columns_compared(self) -> Names:
-        """The columns of both keys and event times."""
-        return (*self.left_key, *self.right_key, self.left_time, self.right_time)
+    def columns_read(self) -> Names | None:
+        """The columns of both keys and event times; all where a callable makes the results."""
+        named = (*self.left_key, *self.right_key, self.left_time, self.right_time)
+        return named if self.function is None else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -361,9 +362,9 @@ class TableJoinSpec(JoinSpec, TableUserSpec):
         return None if self.wait_ms is None else duration_text(self.wait_ms)
 
     @property
-    def columns_compared(self) -> Names:
-        """The columns of the key and the event time."""
-        return (*self.key, self.time_column)
+    def columns_read(self) -> Names | None:
+        """The columns of the key and the event time; all where a callable makes the results."""
+        return (*self.key, self.time_column) if self.function is None else None
 
 
 @dataclass(frozen=True, eq=False)

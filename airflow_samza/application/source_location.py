@@ -6,10 +6,11 @@ Declarations note them, and sentences about wrong use and about failures of the 
 from __future__ import annotations
 
 import functools
+import inspect
 import os
 import sys
 from dataclasses import dataclass
-from types import FrameType, TracebackType
+from types import CodeType, FrameType, TracebackType
 from typing import Any
 
 # Both spellings: code objects carry the name under which a file was found, which may lead through a link. The separator
@@ -63,11 +64,12 @@ class SourceLocation:
     def of_callable(cls, function: Any) -> SourceLocation | None:
         """Return the place where a callable is defined, or None when it has no Python code."""
         while True:  # a partial of a decorated function is still the user's function
-            inner = function.func if isinstance(function, functools.partial) else getattr(function, "__wrapped__", None)
+            wrapped = inspect.getattr_static(function, "__wrapped__", None)  # a proxy has whatever it is asked for
+            inner = function.func if isinstance(function, functools.partial) else wrapped
             if inner is None:
                 break
             function = inner
         code = getattr(function, "__code__", None)
-        if code is None and not isinstance(function, type):
+        if not isinstance(code, CodeType) and not isinstance(function, type):
             code = getattr(getattr(type(function), "__call__", None), "__code__", None)  # noqa: B004 (an instance's own code)
-        return cls(code.co_filename, code.co_firstlineno) if code is not None else None
+        return cls(code.co_filename, code.co_firstlineno) if isinstance(code, CodeType) else None

@@ -127,12 +127,17 @@ class WatermarkFunction(Protocol):
 
 def is_watermark_function(function: object) -> TypeGuard[WatermarkFunction]:
     """Return whether a callable decides about watermarks itself."""
-    return isinstance(function, WatermarkFunction) and not isinstance(function, type)
+    return all(_has_methods(function)) and not isinstance(function, type)
+
+
+def _has_methods(function: object) -> list[bool]:
+    """Return which of the two methods a callable has itself: a proxy has whatever it is asked for."""
+    return [inspect.getattr_static(function, method, None) is not None for method in _FUNCTION_METHODS]
 
 
 def check_watermark_function(function: object, where: str) -> None:
     """Reject a callable that has one method of the two."""
-    has = [hasattr(function, method) for method in _FUNCTION_METHODS]
+    has = _has_methods(function)
     if any(has) and not all(has):
         reject(
             f"{where} got {name_of(function)}, which has {_FUNCTION_METHODS[has.index(True)]} and no "

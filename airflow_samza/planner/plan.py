@@ -199,7 +199,10 @@ class ExecutionPlan:
 
     @cached_property
     def fingerprint(self) -> str:
-        """16 hex digits that change when anything that a run depends on changes; warnings and reasons play no part."""
+        """16 hex digits of stages, operators, streams, counts and tables; warnings and reasons play no part.
+
+        Nor do the places, formats and options of streams, of which a plan says nothing.
+        """
         body = json.loads(_canonical(_as_dict(self)))
         for derived in ("warnings", "key_checks"):
             body.pop(derived)

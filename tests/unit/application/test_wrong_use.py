@@ -13,8 +13,9 @@ import pytest
 import airflow_samza
 from airflow_samza import avg, count, hopping, max_, session, stream_application, sum_, tumbling
 from airflow_samza.application.source_location import SourceLocation
-from airflow_samza.application.watermarks import bounded_delay
+from airflow_samza.application.watermarks import bounded_delay, is_watermark_function
 from airflow_samza.errors import InvalidApplication, SamzaError
+from airflow_samza.planner.planner import plan_shape
 
 PACKAGE_FOLDER = str(Path(airflow_samza.__file__).parent)
 
@@ -581,6 +582,23 @@ def test_rejects_former_ids_that_are_no_list_of_texts(dropped: Any) -> None:
     with pytest.raises(InvalidApplication, match="dropped is ") as rejected:
         stream_application("app", dropped=dropped)
     assert 'dropped=["per-minute"]' in rejected.value.hint
+
+
+class Proxy:
+    """A proxy that has whatever it is asked for, as the methods of another process."""
+
+    def __getattr__(self, name: str) -> Proxy:
+        return Proxy()
+
+    def __call__(self, *values: object) -> None:
+        pass
+
+
+def test_a_proxy_that_has_every_attribute_is_a_callable_as_any_other() -> None:
+    spec = stream_application("app")(lambda app: views(app).filter(Proxy()).sink(Proxy())).spec()
+    assert not is_watermark_function(Proxy())
+    assert dict(plan_shape(spec).operators[-1].details)["function"].endswith("test_wrong_use.Proxy")
+    assert SourceLocation.of_callable(Proxy()) == SourceLocation.of_callable(Proxy.__call__)
 
 
 def test_the_place_is_the_line_of_the_call() -> None:
