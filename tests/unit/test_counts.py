@@ -18,8 +18,8 @@ PACKAGE = Path(airflow_samza.__file__).parent
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 
 LIMITS = {
-    "statements": 70_471,
-    "files": 793,
+    "statements": 69_954,
+    "files": 778,
     "files in one folder": 27,
     "kinds of records": 54,
     "error classes": 40,
