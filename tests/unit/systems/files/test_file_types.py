@@ -8,7 +8,7 @@ from __future__ import annotations
 import datetime as dt
 import os
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -289,10 +289,15 @@ CELLS = [
 ]
 
 
-def read(path: Path, ddl: str | None) -> tuple[str | None, list[dict[str, Any]]]:
+def planned(path: Path, ddl: str | None) -> tuple[FilesSystem, StreamSpec, Mapping[str, Any]]:
+    """Return what the plan fixes of a file."""
     system = FilesSystem("lake", SystemBinding("files", {"root": str(path.parent)}))
     stream = StreamSpec("in", 1, ddl, path=path.name)
-    fixed = system.slice(stream)
+    return system, stream, system.slice(stream)
+
+
+def read(path: Path, ddl: str | None) -> tuple[str | None, list[dict[str, Any]]]:
+    system, stream, fixed = planned(path, ddl)
     found = system.consumer(stream, fixed).read(SystemStreamPartition("lake", "in", 0), None)
     return fixed["schema"], [row for run in found if isinstance(run, MessageRun) for row in run.batch.to_pylist()]
 
@@ -321,7 +326,7 @@ def test_a_type_of_a_file_is_the_column_that_the_page_says_or_a_sentence(tmp_pat
     other = "boolean" if cell.read_as != "boolean" else "date"
     if cell.format_name not in ("JSON", "CSV"):  # text is read as what is declared
         with pytest.raises(SamzaError, match=path.name) as caught:
-            read(path, f"id bigint, {column} {other}")
+            planned(path, f"id bigint, {column} {other}")
         named = str(caught.value.hint).partition(f"Declare {column!r} as ")[2].partition(" and ")[0]
         assert bool(named) == (cell.read_as is not None)
         if named:
