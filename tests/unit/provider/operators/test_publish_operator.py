@@ -153,3 +153,12 @@ def test_an_answer_that_is_neither_is_rejected_and_decides_nothing(
     good = make()
     good.execute({**make_context(good), "outlet_events": OutletEvents(Event)})
     assert outputs.rows(FILES) == [1]
+
+
+def test_a_dag_run_in_which_nothing_was_planned_has_nothing_to_publish(
+    held: tuple[Outputs, Any], make_context: Any
+) -> None:
+    operator = SamzaPublishOperator(task_id="publish", application=FILES, conn_id="here", systems={"lake": "lake"})
+    with pytest.raises(airflow_versions.AirflowException, match="has nothing to publish") as rejected:
+        operator.execute({**make_context(operator), "outlet_events": OutletEvents(Event)})
+    assert "Put it behind the tasks of the application." in str(rejected.value)
