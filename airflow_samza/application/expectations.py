@@ -164,9 +164,15 @@ def rows(
             reject(f"rows has {name}={limit!r}", hint="Write a number from 0 on: rows(at_least=1, change=0.5).")
     if not given:
         reject("rows() says nothing", hint="Write rows(at_least=1), rows(at_most=1000) or rows(change=0.5).")
+    if at_least is not None and at_most is not None and at_least > at_most:
+        reject(
+            f"rows has at_least={at_least} above at_most={at_most}, which no run meets",
+            hint="Write the smaller number as at_least.",
+        )
     text = f"rows({', '.join(f'{name}={limit}' for name, limit in given.items())})"
-    limits_of = tuple((name, float(limit)) for name, limit in given.items())
-    return Expectation(ROWS, text, limits=limits_of, on_error=on_error)
+    return Expectation(
+        ROWS, text, limits=tuple((name, float(limit)) for name, limit in given.items()), on_error=on_error
+    )
 
 
 @checked_call

@@ -18,7 +18,7 @@ PACKAGE = Path(airflow_samza.__file__).parent
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 
 LIMITS = {
-    "statements": 69_954,
+    "statements": 69_955,
     "files": 778,
     "files in one folder": 27,
     "kinds of records": 54,

@@ -21,7 +21,7 @@ TIMES = (INTERVAL_START, INTERVAL_END, DATE, DATE_WITHOUT_DASHES)
 """The fields that are times: they follow UTC, or the zone that they name."""
 
 _KNOWN = ", ".join("{" + name + "}" for name in (*TIMES, RUN_ID, PARTITION_KEY, "config[…]"))
-_PLACEHOLDERS = f"The placeholders are {_KNOWN}; write {{{{ and }}}} for braces."
+_PLACEHOLDERS = f"The placeholders are {_KNOWN}."
 _DIRECTIVES = "aAbBcCdDeFfGhHIjmMpRSTuUVwWxXyYzZ%"
 """Letters of ``strftime`` that all hosts know."""
 

@@ -63,7 +63,7 @@ class SamzaKafkaLagSensor(DeferrableSensor):
     def _bound(self) -> int:
         try:
             return int(self.at_most)
-        except ValueError:
+        except (TypeError, ValueError):
             raise ConfigError(
                 f"at_most={self.at_most!r} of the task {self.task_id!r} is no number of offsets.",
                 hint="Give a whole number.",

@@ -69,9 +69,10 @@ def test_a_missing_topic_fails_the_task() -> None:
         sensor(topics=["gone"]).poke({})
 
 
-def test_a_bound_that_is_no_number_is_rejected_when_it_is_rendered() -> None:
-    with pytest.raises(AirflowException, match="at_most='few' of the task 'lag' is no number of offsets"):
-        sensor(at_most="few").poke({})
+@pytest.mark.parametrize("bound", ["few", None])
+def test_a_bound_that_is_no_number_is_rejected_when_it_is_rendered(bound: Any) -> None:
+    with pytest.raises(AirflowException, match=f"at_most={bound!r} of the task 'lag' is no number of offsets"):
+        sensor(at_most=bound).poke({})
 
 
 def test_a_sensor_that_is_not_deferrable_waits_in_its_worker() -> None:
