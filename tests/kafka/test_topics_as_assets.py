@@ -44,7 +44,9 @@ class Copied:
         handle = StageHandle(self.run.application, "run-1", stage.stage_id, Generation(1, 1), 1)
         self.results: list[StageResult] = [runs.here.runtime.finish(handle)]
         bindings = {"events": SystemBinding("kafka", {"bootstrap.servers": topics.address})}
-        self.hook: Any = SimpleNamespace(bindings=lambda: bindings, root=str(root))
+        self.hook: Any = SimpleNamespace(
+            bindings=lambda: bindings, root=str(root), conn_id="samza_default", systems={"events": "kafka_default"}
+        )
         self.read, self.written = read, written
 
     def events(self, *declared: Any) -> Any:
