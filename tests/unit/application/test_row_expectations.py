@@ -1,4 +1,4 @@
-"""What ``rows(…)`` rejects when it is written."""
+"""Limits of ``rows(…)`` that are rejected when they are written."""
 
 from __future__ import annotations
 
