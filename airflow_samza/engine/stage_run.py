@@ -1,9 +1,7 @@
-"""An attempt at a stage, from its plan to its result, or at a push, from its source to a version of the table.
+"""An attempt at a stage, from its plan to its result; a stage of one epoch: intent, tasks, commit, publish.
 
-A stage of one epoch is run here: intent, tasks, commit, publish; stages of several epochs are run by
-:mod:`.stage_loop`. Whatever an earlier attempt has done is adopted: the intent, the manifests of single tasks, the
-commit. A push is a stage, whose source is read and checked, and whose rows are staged; an attempt that finds everything
-staged, or published, reads nothing (decision 47).
+Stages of several epochs are run by :mod:`.stage_loop`. Whatever an earlier attempt has done is adopted: the intent, the
+manifests of single tasks, the commit.
 """
 
 from __future__ import annotations
@@ -11,19 +9,15 @@ from __future__ import annotations
 import dataclasses
 import logging
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 from airflow_samza.application.loader import load_application
 from airflow_samza.engine.available_inputs import TaskPosition, most_messages
 from airflow_samza.engine.producers import Producers
-from airflow_samza.engine.push_task import empty_manifest, expectations_of
 from airflow_samza.engine.runner_records import AttemptState
-from airflow_samza.engine.stage_context import PushContext, StageContext, origins_of, reject_stopped
+from airflow_samza.engine.stage_context import StageContext, origins_of, reject_stopped
 from airflow_samza.engine.stage_engine import StageEngine
 from airflow_samza.engine.stage_loop import StageLoop
-from airflow_samza.engine.tables.table_compaction import compact_if_due
-from airflow_samza.errors import PushError
 from airflow_samza.planner.titles import stage_names
 from airflow_samza.prepare.bound_systems import bind_systems
 from airflow_samza.prepare.side_inputs import planned_side_inputs
@@ -40,17 +34,10 @@ from airflow_samza.runs.records.epoch_records import (
 from airflow_samza.runs.records.folders import adopt, must_read, write_once
 from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
 from airflow_samza.runs.records.stage_result import describe_result
-from airflow_samza.runs.stages.stage_state import StageHandle, can_finish, is_staged
-from airflow_samza.runs.tables import versions
-from airflow_samza.runs.tables.push_checks import totals_of
-from airflow_samza.runs.tables.push_finish import begin_staging, finish_push
-from airflow_samza.runs.tables.push_request import PushRequest, request_path, standing_request
-from airflow_samza.runs.tables.table_version import DELETED, INCREMENTAL, describe_push
-from airflow_samza.schema import Field, Schema, parse_type
-from airflow_samza.systems.bindings import bind_system
+from airflow_samza.runs.stages.stage_state import StageHandle, is_staged
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.spark.system import CarriedByDriver
-from airflow_samza.systems.system import StreamSpec, System, SystemBinding
+from airflow_samza.systems.system import System, SystemBinding
 
 log = logging.getLogger("airflow_samza.runner")
 
@@ -155,95 +142,3 @@ def decide(
         side_inputs=planned_side_inputs(run, handle.stage_id),
     )
     return adopt(files, handle.folder.intent(0), intent)
-
-
-def is_push(files: Filesystem, handle: StageHandle) -> bool:
-    """Return whether an attempt is one at a push."""
-    return files.exists(request_path(handle))
-
-
-def run_push(
-    engine: StageEngine,
-    files: Filesystem,
-    bindings: Mapping[str, SystemBinding],
-    attempt: AttemptState,
-    settings: Mapping[str, Any],
-) -> None:
-    """Run an attempt at a push to its version; every way to fail is a SamzaError."""
-    request = standing_request(files, attempt.handle)
-    system = bind_system(request.system, bindings[request.system], files.root)
-    push = PushContext(files, bindings, attempt, origins_of(files, settings), system, request)
-    standing = versions.by_push_id(files, request.system, request.topic, request.push_id)
-    if standing is None and not can_finish(files, attempt.handle.folder):
-        with push.errors_as_written():
-            _stage_push(engine, push)
-    reject_stopped(files, attempt)
-    attempt.watch.start()  # where everything was staged before
-    version = finish_push(files, system, request, partial(compact_if_due, push, partial(engine.compact, push)))
-    log.info("%s", describe_push(version, request.push_id))
-
-
-def _stage_push(engine: StageEngine, push: PushContext) -> None:
-    """Write the rows of the source as segments, which nobody sees."""
-    request, files, attempt = push.request, push.files, push.attempt
-    if request.mode == INCREMENTAL and versions.newest(files, request.system, request.topic) is None:
-        raise versions.needs_base(request.table, request.push_id)
-    with engine.open_source(push) as source:
-        if request.expect:
-            from airflow_samza.task.messages.expectations import check_expectations
-
-            check_expectations(None, expectations_of(request.expect), source.schema, f"table {request.table!r}")
-        stream = push_stream(request, source.schema)
-        make_topic(push.system, request, stream)
-        epoch = begin_staging(files, request, source.schema)
-        attempt.watch.start()
-        reach("push-after-staging-began")
-        source.stage(stream, epoch)
-    paths = (attempt.handle.folder.manifest(epoch, number) for number in range(request.partitions))
-    totals = totals_of(request, [adopt(files, path, empty_manifest()) for path in paths])
-    staged = f"{totals.rows:,} rows and {totals.deletes:,} deletes"
-    log.info("%s: %s staged in %.1f s", attempt.group, staged, attempt.watch.spans[-1].seconds)
-
-
-def push_stream(request: PushRequest, schema: Schema) -> StreamSpec:
-    """Return the push stream: the table's columns, and the mark of deletes.
-
-    All columns but the key may be null, as in a row that deletes.
-    """
-    fields = [field if field.name in request.key else Field(field.name, field.type) for field in schema.fields]
-    columns = Schema((*fields, Field(DELETED, parse_type("boolean"))))
-    return StreamSpec(request.topic, request.partitions, columns.ddl(), request.key)
-
-
-def make_topic(system: System, request: PushRequest, stream: StreamSpec) -> None:
-    """Make the push stream; reject one that is there with other columns or partitions than the table has."""
-    topic = system.metadata([stream]).get(stream.name)
-    columns = Schema.of(str(stream.schema))
-    if topic is not None and topic.schema is not None:
-        existing = Schema.of(topic.schema)
-        if [(f.name, f.type) for f in existing.fields] != [(f.name, f.type) for f in columns.fields]:
-            ours, theirs = _columns_text(columns), _columns_text(existing)
-            raise PushError(
-                f"The push stream {stream.name!r} has the columns ({theirs}), and table {request.table!r} is declared "
-                f"with ({ours}).",
-                hint="A stream keeps its columns: push to a table of another name, or take the columns that it has."
-                if DELETED in existing
-                else "Something else has written to this stream; give the table another name, or delete the topic.",
-                table=request.table,
-                stream=topic.schema,
-                declared=str(stream.schema),
-            )
-    if topic is not None and topic.partitions != request.partitions:
-        raise PushError(
-            f"The push stream {stream.name!r} has {topic.partitions} partitions, and table {request.table!r} is "
-            f"declared with {request.partitions}.",
-            hint=f"Declare partitions={topic.partitions}, or push to a table of another name: a stream's "
-            "count never changes.",
-            table=request.table,
-        )
-    if topic is None:
-        system.create([stream])
-
-
-def _columns_text(schema: Schema) -> str:
-    return ", ".join(f"{field.name} {field.type.ddl()}" for field in schema.fields if field.name != DELETED)

@@ -19,9 +19,10 @@ from contextlib import suppress
 from typing import Any
 
 from airflow_samza.engine.heartbeat import LEAVE_SECONDS, RunnerHeartbeat
+from airflow_samza.engine.push import is_push, run_push
 from airflow_samza.engine.runner_records import AttemptState, RepeatedFailures, RunnerRecords
 from airflow_samza.engine.stage_engine import StageEngine
-from airflow_samza.engine.stage_run import is_push, run_push, run_stage
+from airflow_samza.engine.stage_run import run_stage
 from airflow_samza.errors import SamzaError, StageCancelled, StageFailed, StageLost
 from airflow_samza.launch.bindings import bindings_from_json, take_root_access
 from airflow_samza.launch.java.installed_java import why_spark_does_not_start

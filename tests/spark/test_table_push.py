@@ -20,8 +20,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from airflow_samza.cli.app import app
+from airflow_samza.engine.push import run_push
 from airflow_samza.engine.runner_records import AttemptState
-from airflow_samza.engine.stage_run import run_push
 from airflow_samza.errors import ConfigError, PushError, RuntimeMissing, SourceUnavailable, StageFailed, UnknownName
 from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.launch.table_push import prepare_push, push_bindings

@@ -18,8 +18,8 @@ PACKAGE = Path(airflow_samza.__file__).parent
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 
 LIMITS = {
-    "statements": 69_955,
-    "files": 778,
+    "statements": 69_969,
+    "files": 779,
     "files in one folder": 27,
     "kinds of records": 54,
     "error classes": 40,

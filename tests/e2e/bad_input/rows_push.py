@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from airflow_samza.engine.stage_run import make_topic, push_stream
+from airflow_samza.engine.push import make_topic, push_stream
 from airflow_samza.launch.table_push import push_bindings
 from airflow_samza.runs.records.expectations import Checked, Declared
 from airflow_samza.runs.records.folders import write_once

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_samza.engine.stage_run import make_topic, push_stream
+from airflow_samza.engine.push import make_topic, push_stream
 from airflow_samza.errors import PushError
 from airflow_samza.runs.tables.table_version import DELETED
 from airflow_samza.schema import Schema
