@@ -32,7 +32,7 @@ def difference(old: ExecutionPlan, new: ExecutionPlan) -> tuple[str, ...]:
     for change, said in _compared(old, new):
         if (change.kind, change.item_id) not in inputs:
             told += said
-        elif change.change == "changed":  # of an input the rest is told of its stream
+        elif change.change == "changed":  # what else changes of an input is told of its stream
             told += _detail_changes(old.operator(change.former or change.item_id), new.operator(change.item_id))
     return (
         *told,
