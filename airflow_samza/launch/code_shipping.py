@@ -21,6 +21,7 @@ import time
 import uuid
 import zipfile
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from types import ModuleType
 from typing import NamedTuple
@@ -81,7 +82,8 @@ _RACY = 2_000_000_000
 _DATE = (1980, 1, 1, 0, 0, 0)
 
 
-class UserCode(NamedTuple):
+@dataclass(frozen=True)
+class UserCode:
     """The files of an application's code, as they were at a time (``at``, monotonic seconds)."""
 
     module: ModuleType
@@ -91,7 +93,7 @@ class UserCode(NamedTuple):
     staying: Sequence[str]
     """Names of files and folders among these that do not travel."""
 
-    @property
+    @functools.cached_property
     def digests(self) -> ShippedDigests:
         """The digests of what travels.
 
