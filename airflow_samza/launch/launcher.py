@@ -79,10 +79,12 @@ def start_warm_ahead(run_id: str, settings: RunnerSettings) -> None:
 
 
 def want_spark_ahead(settings: RunnerSettings) -> None:
-    """Have Spark come up, which a run needs that is planned; what fails is reported later."""
+    """Have Spark come up, which a run needs that is planned; without it the run starts its own, later."""
     if settings.may_be_warm:
-        with suppress(OSError, SamzaError):
+        try:
             want_spark(settings, runner_environment(settings.python))
+        except (OSError, SamzaError) as error:
+            logger.debug("Spark is not started ahead: %s", error)
 
 
 def check_place(master: Master, submit: SubmitOptions, python: str = "") -> None:

@@ -6,6 +6,7 @@ import logging
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 from airflow_samza.application.loader import load_application
 from airflow_samza.launch.code_shipping import UserCode, code_of, ship_code
@@ -45,7 +46,7 @@ def bring_code(
     shipped = ship_code(files, folder, user_code)
     spec = load_application(run.reference).spec(run.config)
     digests = stage_digests(run.reference, spec, run.plan, user_code.digests)
-    code = RunCode(run.generation, shipped.path, shipped.origin, run.reference, digests)
+    code = replace(shipped, plan=run.generation, reference=run.reference, digests=digests)
     for stage_id, digest in digests.items():
         if code_run(files, run, stage_id) not in ("", digest):
             log.warning(

@@ -187,13 +187,8 @@ def _called(spark: SparkSession, request: PushRequest) -> DataFrame:
             raise
         log.exception("%s failed", what)
         at = SourceLocation.of_traceback(error.__traceback__)
-        raise StageFailed(
-            f"{what} failed: {type(error).__name__}: {most_specific_line(str(error))}"
-            f"{f' ({at})' if at is not None else ''}",
-            hint=WHOLE_TRACEBACK,
-            stage=request.handle.stage_id,
-            run=request.handle.run_id,
-        ) from error
+        said = f"{type(error).__name__}: {most_specific_line(str(error))}{f' ({at})' if at is not None else ''}"
+        raise _stage_failed(request, f"{what} failed: {said}") from error
     returned = unreadable_kind(result)
     if returned:
         raise PushError(
@@ -318,12 +313,9 @@ def job_failed(request: PushRequest, text: str) -> SamzaError:
     """Return the error of a Spark job that has failed with this text, and none of ours in it."""
     raised = python_failure(text)
     if raised is not None and request.kind_of_source == "callable":
-        return StageFailed(
-            f"A worker failed at the rows that {request.source['callable']!r} makes for table {request.table!r}: "
-            f"{raised}",
-            hint=WHOLE_TRACEBACK,
-            stage=request.handle.stage_id,
-            run=request.handle.run_id,
+        function = request.source["callable"]
+        return _stage_failed(
+            request, f"A worker failed at the rows that {function!r} makes for table {request.table!r}: {raised}"
         )
     said = raised or most_specific_line(text)
     if _is_named(text, _OF_VALUES):
@@ -333,12 +325,11 @@ def job_failed(request: PushRequest, text: str) -> SamzaError:
             hint="Fix the source, or say how to read it: columns={'column': 'try_cast(…)'}.",
             table=request.table,
         )
-    return StageFailed(
-        f"The Spark job of the push of table {request.table!r} failed: {said}",
-        hint=WHOLE_ERROR,
-        stage=request.handle.stage_id,
-        run=request.handle.run_id,
-    )
+    return _stage_failed(request, f"The Spark job of the push of table {request.table!r} failed: {said}", WHOLE_ERROR)
+
+
+def _stage_failed(request: PushRequest, sentence: str, hint: str = WHOLE_TRACEBACK) -> StageFailed:
+    return StageFailed(sentence, hint=hint, stage=request.handle.stage_id, run=request.handle.run_id)
 
 
 def _source_failure(request: PushRequest, error: Exception, secrets: Mapping[str, Any]) -> SamzaError:

@@ -77,7 +77,8 @@ class SmallEpochs:
             raise
         self.close(left=1)
         level = logging.INFO if intent.epoch == 0 else logging.DEBUG
-        took, named = time.monotonic() - started, "task" if tasks == 1 else "tasks"
+        took = time.monotonic() - started
+        named = "task" if tasks == 1 else "tasks"
         log.log(level, "%s: %d %s took %.2f s beside the driver", attempt.group, tasks, named, took)
         return True
 

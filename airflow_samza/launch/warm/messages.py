@@ -31,7 +31,7 @@ def send(channel: socket.socket, message: Mapping[str, Any]) -> None:
 
 
 def receive(channel: socket.socket) -> dict[str, Any] | None:
-    """Return the next message; None when the other side has gone, or has sent what is none."""
+    """Return the next message; None when the other side has gone, is silent for too long, or has sent what is none."""
     try:
         head = _exactly(channel, _LENGTH.size)
         if head is None:

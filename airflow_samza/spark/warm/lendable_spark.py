@@ -159,7 +159,8 @@ class WarmSpark:
         workers: list[psutil.Process] = []
         with suppress(psutil.Error):
             for daemon in self.java.children() if self.java is not None else []:
-                workers += daemon.children(recursive=True)
+                with suppress(psutil.Error):  # another child of Java that goes is no reason to leave workers
+                    workers += daemon.children(recursive=True)
         for worker in workers:
             with suppress(psutil.Error):
                 worker.kill()
