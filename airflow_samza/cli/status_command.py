@@ -29,20 +29,16 @@ from airflow_samza.runs.progress.run_list import (
     run_state,
 )
 from airflow_samza.runs.progress.stage_failures import stage_failures
-from airflow_samza.runs.progress.stage_progress import heads_of, stage_progress, unknown_lag
-from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
+from airflow_samza.runs.progress.stage_progress import heads_that_answer, stage_progress
+from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.newest_stages import finished_result, newest_handle
 from airflow_samza.runs.stages.stage_runners import is_worked_on
 from airflow_samza.runs.stages.stage_state import FINAL, SUCCEEDED, stage_status
 from airflow_samza.runs.upkeep.waiting_output import WaitingOutput, waiting_output
 from airflow_samza.secrecy import without_passwords
-from airflow_samza.systems.capabilities import WaitsForServers
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.object_store.requests import described
 from airflow_samza.systems.system import System
-
-ANSWER_SECONDS = 10.0
-"""Seconds that a system has to answer a question about heads."""
 
 
 class RunStatus:
@@ -60,9 +56,6 @@ class RunStatus:
         except SamzaError as error:  # the records can be read all the same
             self._systems = {}
             self.note = f"Heads of inputs are not asked for: {error.sentence}"
-        for system in self._systems.values():
-            if isinstance(system, WaitsForServers):
-                system.wait_at_most(ANSWER_SECONDS)
         self.unknown: dict[str, str] = {}
 
     @property
@@ -103,17 +96,8 @@ class RunStatus:
     def reports(self) -> list[ProgressReport]:
         """Return the reports of every stage, in the plan's order; ``unknown`` has why lags are left out, by system."""
         self.unknown = {}
-        return [stage_progress(self._files, self._heads, self.run, stage.stage_id) for stage in self.run.plan.stages]
-
-    def _heads(self, bound: BoundStream) -> Sequence[int]:
-        """Return the heads of a stream; none of a system that does not answer, which is asked once for all reports."""
-        if bound.system in self.unknown:
-            return ()
-        try:
-            return heads_of(self._systems)(bound)
-        except SamzaError as error:
-            self.unknown[bound.system] = unknown_lag(bound.system, error.sentence)
-            return ()
+        heads = heads_that_answer(self._systems, self.unknown)
+        return [stage_progress(self._files, heads, self.run, stage.stage_id) for stage in self.run.plan.stages]
 
     def lines(self, reports: Sequence[ProgressReport], worst: int) -> list[str]:
         """Return the run for people."""

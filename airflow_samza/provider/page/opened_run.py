@@ -214,7 +214,7 @@ class OpenedHeads:
         """Return the heads of a stream; none where they cannot be had."""
         try:
             with self._opened.asking(bound.system):
-                return heads_of(self._systems)(bound)
+                return heads_of(self._systems, bound)
         except SamzaError as error:
             self.why = unknown_lag(bound.system, error.sentence)
             return ()

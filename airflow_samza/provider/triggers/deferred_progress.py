@@ -18,15 +18,11 @@ from airflow_samza.provider.connections.bindings import binding_of
 from airflow_samza.provider.triggers.client_threads import CLIENT_THREADS, in_client_thread
 from airflow_samza.runs.progress.progress import ProgressReport
 from airflow_samza.runs.progress.progress_log import Measure, ProgressLog
-from airflow_samza.runs.progress.stage_progress import heads_of, unknown_lag
+from airflow_samza.runs.progress.stage_progress import bound_answers, heads_of, unknown_lag
 from airflow_samza.runs.records.run_plan import BoundStream
 from airflow_samza.runs.stages.stage_state import StageHandle, StageStatus
 from airflow_samza.systems.bindings import bind_system
-from airflow_samza.systems.capabilities import WaitsForServers
 from airflow_samza.systems.system import System, SystemBinding
-
-ANSWER_SECONDS = 10.0
-"""Seconds within which the servers of a system have to answer each question about heads."""
 
 
 class DeferredProgress(ProgressLog):
@@ -103,7 +99,7 @@ class WatchedSystems:
         try:
             if name not in self._bound:
                 self._bound[name] = self._bind(name)
-            return heads_of(self._bound)(bound)
+            return heads_of(self._bound, bound)
         except Exception as error:
             self.needs_connections = bool(self._systems)
             if str(error) != self._problem:
@@ -117,8 +113,7 @@ class WatchedSystems:
             raise binding
         own_binding = {name: binding} if binding is not None else {}
         system = bind_system(name, run_bindings({name: self._kept[name]}, own_binding)[name], self._root)
-        if isinstance(system, WaitsForServers):
-            system.wait_at_most(ANSWER_SECONDS)
+        bound_answers(system)
         return system
 
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from airflow_samza.control.end_of_stream import producing_task_count
+from airflow_samza.errors import SamzaError
 from airflow_samza.grouping import grouped
 from airflow_samza.runs.progress.progress import NOT_STARTED, PartitionProgress, ProgressReport, Rate
 from airflow_samza.runs.progress.task_facts import TaskFacts, read_task_facts
@@ -38,8 +39,12 @@ from airflow_samza.runs.stages.stage_state import (
     written_by,
 )
 from airflow_samza.runs.tables.versions import number_read
+from airflow_samza.systems.capabilities import WaitsForServers
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.system import System
+
+ANSWER_SECONDS = 10.0
+"""Seconds that a system has to answer a question about heads."""
 
 RATE_SECONDS = 30.0
 """About how far back the present rate looks."""
@@ -55,15 +60,35 @@ DEAD_LETTERS = "dead_letters"
 """Counters of tasks: these names, or these names with an operator's behind a dot."""
 
 
-def heads_of(systems: Mapping[str, System]) -> Heads:
-    """Return the function that asks these systems for heads, those of other systems are not known."""
+def heads_of(systems: Mapping[str, System], bound: BoundStream) -> Sequence[int]:
+    """Return the heads of a stream as its system has them; none of one that is not among the systems."""
+    system = systems.get(bound.system)
+    metadata = system.metadata([bound.spec]).get(bound.spec.name) if system is not None else None
+    return metadata.head if metadata is not None else ()
+
+
+def heads_that_answer(systems: Mapping[str, System], unknown: dict[str, str]) -> Heads:
+    """Return the function that asks these systems for heads, each for :data:`ANSWER_SECONDS` at most.
+
+    A system that does not answer is not asked again: ``unknown`` gets the sentence about it, by its name.
+    """
+    for system in systems.values():
+        bound_answers(system)
 
     def heads(bound: BoundStream) -> Sequence[int]:
-        system = systems.get(bound.system)
-        metadata = system.metadata([bound.spec]).get(bound.spec.name) if system is not None else None
-        return metadata.head if metadata is not None else ()
+        try:
+            return heads_of(systems, bound) if bound.system not in unknown else ()
+        except SamzaError as error:
+            unknown[bound.system] = unknown_lag(bound.system, error.sentence)
+            return ()
 
     return heads
+
+
+def bound_answers(system: System) -> None:
+    """Have a system wait for its servers no longer than a report on progress may."""
+    if isinstance(system, WaitsForServers):
+        system.wait_at_most(ANSWER_SECONDS)
 
 
 def unknown_lag(name: str, why: object) -> str:

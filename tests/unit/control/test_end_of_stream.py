@@ -117,6 +117,15 @@ def test_an_end_in_the_checkpoint_needs_no_further_message() -> None:
     assert after.all_ended()
 
 
+def test_partitions_that_this_task_no_longer_owns_are_passed_over_in_a_checkpoint() -> None:
+    before = EndOfStreamBookkeeping([("I", 0), ("J", 0)])
+    for stream in ("I", "J"):
+        before.update(stream, 0, end("a", 2))
+    after = EndOfStreamBookkeeping([("J", 0)])
+    after.restore(before.checkpoint())
+    assert after.update("J", 0, end("b", 2)) == PartitionEnded("J", 0)
+
+
 def test_a_restored_task_count_is_held_against_later_messages() -> None:
     after = EndOfStreamBookkeeping([("I", 0)])
     after.restore([{"stream": "I", "partition": 0, "total_tasks": 3, "tasks": ["a"]}])

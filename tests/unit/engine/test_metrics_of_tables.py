@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,15 @@ import pytest
 
 from airflow_samza import InitableTask, StreamTask, task_application
 from airflow_samza.engine.tables import followed_tables
+from airflow_samza.errors import StorageUnavailable
 from airflow_samza.runs.progress.progress import ProgressReport, describe_progress
-from airflow_samza.runs.progress.stage_progress import heads_of, stage_progress
+from airflow_samza.runs.progress.stage_progress import heads_that_answer, stage_progress
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.records.stage_result import describe_result
-from airflow_samza.runs.stages.stage_state import StageHandle
+from airflow_samza.runs.stages.stage_state import RUNNING, StageHandle, StageStatus
 from airflow_samza.systems.filesystems.opening import open_filesystem
+from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import MessageRun, OffsetRange, StreamSpec, SystemStreamPartition
 from tests.support.runs_here import Here
 from tests.support.side_input_apps import PROFILES, SEEN, VIEWS, Seen
@@ -57,7 +60,7 @@ def here(tmp_path: Path) -> Here:
 
 def progress(here: Here, plan: RunPlan) -> ProgressReport:
     return stage_progress(
-        open_filesystem(str(here.root)), heads_of({"log": here.log}), plan, plan.plan.stages[0].stage_id
+        open_filesystem(str(here.root)), heads_that_answer({"log": here.log}, {}), plan, plan.plan.stages[0].stage_id
     )
 
 
@@ -128,3 +131,24 @@ def test_progress_says_how_far_tables_are_behind_their_side_inputs(
             assert report.to_dict()["side_inputs"][0]["lag"] is not None
         else:
             until(lambda: progress(here, plan).side_input_lags["profile-changes"] <= 20)
+
+
+def test_a_system_that_does_not_answer_hides_its_lag_alone_and_is_named(
+    here: Here, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    profiles(here, m1="gold")
+    with running(here, GAUGING) as (plan, _):
+        views(here, 1)
+        until(lambda: progress(here, plan).read == 1)
+    asked: list[str] = []
+
+    def silent(self: LogSystem, streams: Sequence[StreamSpec]) -> Any:
+        asked.extend(stream.name for stream in streams)
+        raise StorageUnavailable("The brokers are away.")
+
+    monkeypatch.setattr(LogSystem, "metadata", silent)
+    handle = StageHandle(plan.application, plan.run_id, "views", Generation(plan.generation, 1))
+    report = here.runtime.progress(handle, StageStatus(RUNNING, 1))
+    assert (report.read, report.side_input_lags, asked) == (1, {}, ["profile-changes"])
+    sentence = "The lag behind streams of the system 'log' is not known at present: The brokers are away."
+    assert [line for line in describe_progress(report) if sentence in line]

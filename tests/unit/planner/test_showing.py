@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -160,6 +161,15 @@ def test_a_node_of_a_stream_tells_its_count_s_reason_or_its_role() -> None:
 
 def test_equal_plans_have_no_difference() -> None:
     assert difference(plan_of(views), plan_of(views)) == ()
+
+
+def test_plans_of_two_applications_say_so() -> None:
+    plan = plan_of(views)
+    renamed = replace(plan, application="clicks")
+    assert difference(plan, renamed) == (f"The application was {plan.application}-1 and is clicks-1.",)
+    assert difference(plan, replace(plan, app_id="2")) == (
+        f"The application was {plan.application}-1 and is {plan.application}-2.",
+    )
 
 
 def test_a_changed_count_is_told_with_both_reasons() -> None:

@@ -10,6 +10,7 @@ import ctypes
 import os
 from datetime import timedelta
 from typing import Any
+from weakref import WeakValueDictionary
 
 from obstore.store import AzureStore, GCSStore, S3Store
 
@@ -22,7 +23,7 @@ _STORES: dict[Store, type[S3Store | GCSStore | AzureStore]] = {"s3": S3Store, "g
 _user = 0
 """The process that has connected, this one or one that it was forked from; 0: none."""
 
-_connections: list[Any] = []
+_connections: WeakValueDictionary[int, Any] = WeakValueDictionary()
 
 
 def connect(address: Address, access: Access, timeout: float, *, retries: bool) -> S3Store | GCSStore | AzureStore:
@@ -47,7 +48,7 @@ def connect(address: Address, access: Access, timeout: float, *, retries: bool) 
     if address.store == "s3":
         options["copy_if_not_exists"] = "multipart"
     store = _STORES[address.store](address.bucket, **options)
-    _connections.append(store)
+    _connections[id(store)] = store
     return store
 
 
@@ -65,7 +66,7 @@ def reject_fork(address: Address) -> None:
 
 def _keep_forever() -> None:
     """Never destroy, in a forked process, the connections of its parent: that may wait for threads it does not have."""
-    for store in _connections:
+    for store in list(_connections.values()):
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(store))
 
 

@@ -18,7 +18,7 @@ from airflow_samza.engine.stage_setup import StageSetup
 from airflow_samza.engine.tables import followed_tables
 from airflow_samza.runs.progress.progress import describe_progress
 from airflow_samza.runs.progress.sensed_runs import Freshness, freshness
-from airflow_samza.runs.progress.stage_progress import heads_of, stage_progress
+from airflow_samza.runs.progress.stage_progress import heads_that_answer, stage_progress
 from airflow_samza.runs.records.epoch_records import InputIntent, newest_intent
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import CONTINUOUS, RunPlan
@@ -164,7 +164,7 @@ def test_a_run_to_which_nothing_comes_takes_a_newer_version_up_and_its_readers_a
         assert not freshness(files, asked).is_reached  # it is not there while it is being read
         may.set()
         until(lambda: freshness(files, asked).is_reached)
-        report = stage_progress(files, heads_of({}), plan, "views")
+        report = stage_progress(files, heads_that_answer({}, {}), plan, "views")
         assert report.tables == {"profiles": 2}
         assert "  tables: profiles in version 2" in describe_progress(report)
         assert view(here, 1) == "silver"

@@ -20,7 +20,7 @@ from airflow_samza.provider.page.airflow_records import DownstreamRun, Event, Ta
 from airflow_samza.provider.page.routes import runs as routes_of_runs
 from airflow_samza.provider.page.stage_answers import stage_answer
 from airflow_samza.runs.progress.progress import ProgressReport
-from airflow_samza.runs.progress.stage_progress import heads_of, stage_progress
+from airflow_samza.runs.progress.stage_progress import heads_that_answer, stage_progress
 from airflow_samza.runs.records.comparison import Comparison, OutputComparison
 from airflow_samza.runs.records.data_interval import DataInterval
 from airflow_samza.runs.records.folders import RunFolder, must_read, replace, write_once
@@ -102,7 +102,9 @@ def test_progress_of_a_run_that_has_ended_says_all_of_it(page: Page) -> None:
 def test_a_stage_that_has_ended_has_the_figures_that_a_report_on_it_has(page: Page) -> None:
     run = page.run()
     for shown in page.get("progress")["stages"]:
-        report = stage_progress(page.here.log.filesystem, heads_of({"log": page.here.log}), run, shown["stage_id"])
+        report = stage_progress(
+            page.here.log.filesystem, heads_that_answer({"log": page.here.log}, {}), run, shown["stage_id"]
+        )
         whole = stage_answer(run, report, shown["stage_name"], shown["task_id"], {})
         by_report = whole.model_dump(exclude={"inputs"})
         assert {name: shown[name] for name in by_report} == by_report

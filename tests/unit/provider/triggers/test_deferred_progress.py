@@ -14,6 +14,7 @@ from airflow_samza.provider.airflow_versions import AirflowNotFoundException
 from airflow_samza.provider.triggers import deferred_progress
 from airflow_samza.provider.triggers.deferred_progress import DeferredProgress, WatchedSystems
 from airflow_samza.provider.triggers.runs import SamzaStageTrigger
+from airflow_samza.runs.progress import stage_progress
 from airflow_samza.runs.progress.progress import ProgressReport
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import BoundStream
@@ -87,7 +88,7 @@ def test_a_system_is_bound_by_its_connection_when_it_is_asked_and_waits_for_seco
     heads(systems)
     (system,) = bound
     assert dict(system.binding.options) == {"bootstrap.servers": "b:9092"}
-    assert system.patience == deferred_progress.ANSWER_SECONDS
+    assert system.patience == stage_progress.ANSWER_SECONDS
 
 
 def test_a_system_that_does_not_answer_knows_no_heads_and_that_is_said_once(bound: list[Answering]) -> None:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
+import weakref
 from pathlib import Path
 
 import pytest
 
+from airflow_samza.systems.filesystems.object_store import connections
+from airflow_samza.systems.filesystems.object_store.access import Access
+from airflow_samza.systems.filesystems.object_store.address import parse_address
 from demo.store_servers import S3Server
 
 # In a process of its own: here libraries have threads, of which Python warns at every fork.
@@ -69,3 +74,16 @@ def test_a_forked_process_that_throws_away_its_parents_connections_ends_and_brea
 
 def test_a_process_whose_parent_has_only_opened_a_root_may_use_it_as_sparks_workers_do(s3: S3Server) -> None:
     assert forked(s3.url("forks/unused"), "unused") == ["ended 0", "['after', 'by the child']"]
+
+
+@pytest.mark.parametrize("url", ["s3://bucket/x", "gs://bucket/x", "abfss://container@account.dfs.core.windows.net/x"])
+def test_a_connection_that_nobody_has_any_more_is_not_kept(url: str) -> None:
+    """Credentials that change make new clients: those of the former ones must not stay for the life of a process."""
+    settings = {"account_name": "account", "account_key": "a2V5"} if url.startswith("abfss") else {}
+    access = Access(settings=tuple(settings.items()))
+    store = connections.connect(parse_address(url)[0], access, 1.0, retries=True)
+    assert any(one is store for one in connections._connections.values())
+    gone = weakref.ref(store)
+    del store
+    gc.collect()
+    assert gone() is None
