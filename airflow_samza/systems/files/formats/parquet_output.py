@@ -9,6 +9,7 @@ import base64
 from collections.abc import Iterable, Iterator
 from typing import IO
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -31,6 +32,9 @@ _LOOKED_AT = 1 << 17
 _FEW_ROWS = 1 << 13
 _COPIED_BYTES = 32 * 2**20
 """The rows of a gathered batch, on average, below which it is copied together with others, and the most that is."""
+
+_MARKED = 1 << 20
+"""The range of integers of which the different ones are marked in a table; of a wider one they are hashed."""
 
 _AT_A_TIME = 1 << 14
 """Values of fixed size that Arrow encodes at a time: by itself it takes 1,024, and looks at its pages after each."""
@@ -186,4 +190,12 @@ def dictionary_columns(table: pa.Table) -> bool | list[str]:
 
 def _has_at_most(most: int, column: pa.ChunkedArray) -> bool:
     """Return whether a column has at most so many values: of one with many more, few rows say so already."""
+    if types.is_integer(column.type) and column.null_count < len(column):
+        low, high = pc.min_max(column).as_py().values()
+        if high - low < _MARKED:  # several times as fast as to hash them: 14 ms of a million rows in 180
+            marks = np.zeros(high - low + 1, bool)
+            for chunk in column.chunks:
+                values = chunk.drop_null().to_numpy()
+                marks[(values - values.dtype.type(low)).view(f"u{values.itemsize}")] = True  # of an int8, up to 255
+            return int(np.count_nonzero(marks)) <= most
     return all(pc.count_distinct(part).as_py() <= most for part in (column.slice(0, 2 * most), column))
