@@ -29,7 +29,7 @@ from airflow_samza.runs.progress.run_list import (
     run_state,
 )
 from airflow_samza.runs.progress.stage_failures import stage_failures
-from airflow_samza.runs.progress.stage_progress import heads_that_answer, stage_progress
+from airflow_samza.runs.progress.stage_progress import bound_answers, heads_that_answer, stage_progress
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.newest_stages import finished_result, newest_handle
 from airflow_samza.runs.stages.stage_runners import is_worked_on
@@ -56,6 +56,7 @@ class RunStatus:
         except SamzaError as error:  # the records can be read all the same
             self._systems = {}
             self.note = f"Heads of inputs are not asked for: {error.sentence}"
+        bound_answers(self._systems.values())
         self.unknown: dict[str, str] = {}
 
     @property

@@ -41,7 +41,7 @@ from airflow_samza.runs.finish import finish_stage, stage_deliveries
 from airflow_samza.runs.held_outputs import WAITING_SECONDS, has_open_outputs
 from airflow_samza.runs.progress.progress import ProgressReport
 from airflow_samza.runs.progress.run_costs import may_do_without_spark
-from airflow_samza.runs.progress.stage_progress import heads_that_answer, stage_progress
+from airflow_samza.runs.progress.stage_progress import bound_answers, heads_that_answer, stage_progress
 from airflow_samza.runs.publication import GivenUp, Published, give_up_run, publish_run
 from airflow_samza.runs.records.comparison import Comparison
 from airflow_samza.runs.records.data_interval import DataInterval
@@ -282,6 +282,7 @@ class SparkRuntime(RecordedRuns):
         Warnings name the systems that gave no latest offsets.
         """
         run, systems = self._planned(handle)
+        bound_answers(systems.values())
         unknown: dict[str, str] = {}
         heads = heads_that_answer(systems, unknown)
         report = stage_progress(self._files, heads, run, handle.stage_id, handle.generation, status=status)

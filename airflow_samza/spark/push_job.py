@@ -10,11 +10,10 @@ import dataclasses
 import logging
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from airflow_samza.application.rejections import USER_ERRORS, let_interrupts_through
 from airflow_samza.application.source_location import SourceLocation
 from airflow_samza.engine.push_task import PushTask
 from airflow_samza.engine.stage_context import PushContext
@@ -33,8 +32,8 @@ from airflow_samza.spark.hidden_options import is_remote, read_hidden, reject_se
 from airflow_samza.spark.lacking_jars import find_lacking
 from airflow_samza.spark.lake_source import read_lake
 from airflow_samza.spark.sealed_bindings import unsealed
-from airflow_samza.spark.sessions.driver_session import DriverSession, is_spark_lost
-from airflow_samza.spark.stage_job import collect, losses, most_specific_line
+from airflow_samza.spark.sessions.driver_session import DriverSession
+from airflow_samza.spark.stage_job import collect, failures, losses, most_specific_line
 from airflow_samza.spark.worker_rows import DONE, on_partition
 from airflow_samza.systems.system import StreamSpec
 from airflow_samza.systems.tables.inputs.change_columns import ADDED, CHANGE
@@ -177,18 +176,15 @@ def _called(spark: SparkSession, request: PushRequest) -> DataFrame:
     """Return what a function of the user's makes of the session."""
     name = str(request.source["callable"])
     what = f"The function {name!r} that makes the rows of table {request.table!r}"
-    try:
-        result = function_of_source(request.table, name)(spark)
-    except SamzaError:
-        raise
-    except USER_ERRORS as error:
-        let_interrupts_through(error)
-        if is_spark_lost(error):
-            raise
-        log.exception("%s failed", what)
+
+    def failed(error: BaseException) -> StageFailed:
+        log.error("%s failed", what, exc_info=error)
         at = SourceLocation.of_traceback(error.__traceback__)
         said = f"{type(error).__name__}: {most_specific_line(str(error))}{f' ({at})' if at is not None else ''}"
-        raise _stage_failed(request, f"{what} failed: {said}") from error
+        return _stage_failed(request, f"{what} failed: {said}")
+
+    with failures({}, failed):
+        result = function_of_source(request.table, name)(spark)
     returned = unreadable_kind(result)
     if returned:
         raise PushError(
@@ -296,17 +292,9 @@ def unused_name(name: str, columns: Iterable[str]) -> str:
     return name
 
 
-@contextmanager
-def failures_of_source(request: PushRequest, secrets: Mapping[str, Any] = _NO_SECRETS) -> Iterator[None]:
+def failures_of_source(request: PushRequest, secrets: Mapping[str, Any] = _NO_SECRETS) -> AbstractContextManager[None]:
     """Report Spark's rejection of a source as a sentence about the push, without secrets."""
-    try:
-        yield
-    except SamzaError:
-        raise
-    except Exception as error:
-        if is_spark_lost(error):
-            raise
-        raise _source_failure(request, error, secrets) from None
+    return failures({}, lambda error: _source_failure(request, error, secrets))
 
 
 def job_failed(request: PushRequest, text: str) -> SamzaError:
@@ -332,7 +320,7 @@ def _stage_failed(request: PushRequest, sentence: str, hint: str = WHOLE_TRACEBA
     return StageFailed(sentence, hint=hint, stage=request.handle.stage_id, run=request.handle.run_id)
 
 
-def _source_failure(request: PushRequest, error: Exception, secrets: Mapping[str, Any]) -> SamzaError:
+def _source_failure(request: PushRequest, error: BaseException, secrets: Mapping[str, Any]) -> SamzaError:
     text = str(error)
     said = most_specific_line(without(text, secrets.values()))
     lacking = find_lacking(text, f"the source of the push of table {request.table!r} ({request.source_text})")
@@ -351,7 +339,7 @@ def _source_failure(request: PushRequest, error: Exception, secrets: Mapping[str
     )
 
 
-def _may_pass(error: Exception, text: str) -> bool:
+def _may_pass(error: BaseException, text: str) -> bool:
     """Return whether a source may be there in a minute: a host does not answer, a file is being replaced."""
     from pyspark.errors import AnalysisException, IllegalArgumentException
 

@@ -15,7 +15,7 @@ from airflow_samza.provider.page.stage_answers import stage_answer
 from airflow_samza.provider.stats import gauges_of
 from airflow_samza.provider.xcoms import summary
 from airflow_samza.runs.progress.progress import ProgressReport, describe_progress
-from airflow_samza.runs.progress.stage_progress import heads_of, stage_progress
+from airflow_samza.runs.progress.stage_progress import heads_that_answer, stage_progress
 from airflow_samza.runs.records.folders import must_read
 from airflow_samza.runs.records.stage_result import StageResult, describe_result
 from airflow_samza.runs.stages.stage_state import CANCELLED, FAILED, QUEUED, RUNNING, SUCCEEDED
@@ -86,7 +86,9 @@ class Story:
     def look(self, when: str) -> None:
         """Compare all that is shown with what is true."""
         world, truth = self.world, self.world.truth()
-        report = stage_progress(world.files, heads_of({"log": world.log}), world.run, FIRST, world.handle().generation)
+        report = stage_progress(
+            world.files, heads_that_answer({"log": world.log}, {}), world.run, FIRST, world.handle().generation
+        )
         try:
             assert report.state == truth.state
             self.check_time(report)

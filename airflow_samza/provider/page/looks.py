@@ -21,7 +21,7 @@ from cachetools import TTLCache
 from airflow_samza.application.rejections import listed
 from airflow_samza.planner.titles import stage_names
 from airflow_samza.provider.page.airflow_records import TaskMark
-from airflow_samza.provider.page.opened_run import OpenedHeads, OpenedRun, of_each
+from airflow_samza.provider.page.opened_run import OpenedRun, of_each
 from airflow_samza.provider.page.stage_answers import Count, HeldTable, Progress, Stage, ended_stage, stage_answer
 from airflow_samza.runs.progress.progress import NOT_STARTED, ProgressReport
 from airflow_samza.runs.progress.run_costs import run_requests
@@ -113,9 +113,7 @@ class Looks:
         records = self._of(opened)
         with records.lock:
             opened = records.opened
-            return stage_progress(
-                opened.files, OpenedHeads(opened), opened.run, stage_id, read_tasks=records.read_tasks
-            )
+            return stage_progress(opened.files, opened.heads({}), opened.run, stage_id, read_tasks=records.read_tasks)
 
     def _of(self, opened: OpenedRun) -> _RunRecords:
         key = (opened.planned.dag_id, opened.planned.run_id, opened.planned.task_id, opened.planned.map_index)
@@ -134,7 +132,8 @@ class Looks:
 def _look(records: _RunRecords, marks: Mapping[str, TaskMark]) -> Progress:
     opened = records.opened
     run, files, note = opened.run, opened.files, opened.note
-    heads = OpenedHeads(opened)
+    unknown: dict[str, str] = {}
+    heads = opened.heads(unknown)
     if records.tables is None:
         records.tables, records.names = _tables(opened), stage_names(run.plan)
     tasks = {stage.stage_id: opened.task_of(stage.stage_id) for stage in run.plan.stages}
@@ -169,7 +168,7 @@ def _look(records: _RunRecords, marks: Mapping[str, TaskMark]) -> Progress:
     state = run_state(files, opened.folder)
     # Adding up those of a run that goes on would send as many again.
     requests = {} if state == RUNNING else run_requests(files, run)
-    notes = [*([heads.why] if heads.why else []), *(warning for stage in stages for warning in stage._warnings)]
+    notes = [*unknown.values(), *(warning for stage in stages for warning in stage._warnings)]
     return Progress(
         application=run.application,
         run=run.run_id,

@@ -6,7 +6,7 @@ What is read of its root is asked for several at a time, where the root is elsew
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import copy_context
@@ -22,13 +22,12 @@ from airflow_samza.provider.page.answer import NotFound
 from airflow_samza.provider.page.rights import DagId, MapIndex, PlanTask, RunId
 from airflow_samza.provider.xcoms import PlanNote
 from airflow_samza.runs.progress.run_list import Origin
-from airflow_samza.runs.progress.stage_progress import heads_of, unknown_lag
+from airflow_samza.runs.progress.stage_progress import Heads, bound_answers, heads_that_answer
 from airflow_samza.runs.records.folders import RunFolder, read
-from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
+from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.newest_stages import newest_handle
 from airflow_samza.runs.stages.stage_state import StageHandle
 from airflow_samza.systems.bindings import bind_system
-from airflow_samza.systems.capabilities import WaitsForServers
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.root_access import access_within
 from airflow_samza.systems.system import System, SystemBinding
@@ -128,22 +127,27 @@ class OpenedRun:
         return run_bindings(self.run.systems, self.hook.bindings())
 
     @cached_property
-    def bound(self) -> tuple[dict[str, System], str | None]:
-        """The systems that can be bound here, and a sentence on those that cannot."""
+    def bound(self) -> tuple[dict[str, System], dict[str, str]]:
+        """The systems that can be bound here, and sentences on those that cannot, by name."""
         try:
             bindings: Mapping[str, SystemBinding] = self.bindings
         except SamzaError as error:
-            return {}, f"Heads of inputs are not asked for: {error.sentence}"
-        systems, why = {}, None
+            return {}, {"": f"Heads of inputs are not asked for: {error.sentence}"}
+        systems, unbound = {}, {}
         with self.opening():
             for name, binding in bindings.items():
                 try:
-                    systems[name] = system = bind_system(name, binding, self.hook.root)
-                    if isinstance(system, WaitsForServers):
-                        system.wait_at_most(SERVER_SECONDS)
+                    systems[name] = bind_system(name, binding, self.hook.root)
                 except SamzaError as error:
-                    why = f"Heads of inputs in {name!r} are not asked for: {error.sentence}"
-        return systems, why
+                    unbound[name] = f"Heads of inputs in {name!r} are not asked for: {error.sentence}"
+        bound_answers(systems.values(), SERVER_SECONDS)
+        return systems, unbound
+
+    def heads(self, unknown: dict[str, str]) -> Heads:
+        """Return the function that asks for heads; ``unknown`` gets sentences on systems that give none, by name."""
+        systems, unbound = self.bound
+        unknown.update(unbound)
+        return heads_that_answer(systems, unknown, self.asking)
 
     def opening(self) -> AbstractContextManager[None]:
         """Open the root, in the body, with the connection's own access."""
@@ -201,23 +205,6 @@ def why_not_planned(records: Records, dag_id: str, run_id: str, plan_task: str |
 
 
 Opened = Annotated[OpenedRun, Depends(open_planned)]
-
-
-class OpenedHeads:
-    """Heads as a report on progress asks for them; ``why`` is a sentence on the systems that did not answer."""
-
-    def __init__(self, opened: OpenedRun) -> None:
-        self._opened = opened
-        self._systems, self.why = opened.bound
-
-    def __call__(self, bound: BoundStream) -> Sequence[int]:
-        """Return the heads of a stream; none where they cannot be had."""
-        try:
-            with self._opened.asking(bound.system):
-                return heads_of(self._systems, bound)
-        except SamzaError as error:
-            self.why = unknown_lag(bound.system, error.sentence)
-            return ()
 
 
 def of_stages(opened: OpenedRun, work: Callable[[StageHandle], Result]) -> list[Result]:

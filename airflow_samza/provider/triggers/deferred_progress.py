@@ -113,7 +113,7 @@ class WatchedSystems:
             raise binding
         own_binding = {name: binding} if binding is not None else {}
         system = bind_system(name, run_bindings({name: self._kept[name]}, own_binding)[name], self._root)
-        bound_answers(system)
+        bound_answers([system])
         return system
 
 

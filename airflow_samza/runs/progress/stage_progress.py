@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -67,17 +68,20 @@ def heads_of(systems: Mapping[str, System], bound: BoundStream) -> Sequence[int]
     return metadata.head if metadata is not None else ()
 
 
-def heads_that_answer(systems: Mapping[str, System], unknown: dict[str, str]) -> Heads:
-    """Return the function that asks these systems for heads, each for :data:`ANSWER_SECONDS` at most.
+def heads_that_answer(
+    systems: Mapping[str, System],
+    unknown: dict[str, str],
+    asking: Callable[[str], AbstractContextManager[object]] = nullcontext,
+) -> Heads:
+    """Return the function that asks these systems for heads, each within ``asking`` of its name.
 
     A system that does not answer is not asked again: ``unknown`` gets the sentence about it, by its name.
     """
-    for system in systems.values():
-        bound_answers(system)
 
     def heads(bound: BoundStream) -> Sequence[int]:
         try:
-            return heads_of(systems, bound) if bound.system not in unknown else ()
+            with asking(bound.system):
+                return heads_of(systems, bound) if bound.system not in unknown else ()
         except SamzaError as error:
             unknown[bound.system] = unknown_lag(bound.system, error.sentence)
             return ()
@@ -85,10 +89,11 @@ def heads_that_answer(systems: Mapping[str, System], unknown: dict[str, str]) ->
     return heads
 
 
-def bound_answers(system: System) -> None:
-    """Have a system wait for its servers no longer than a report on progress may."""
-    if isinstance(system, WaitsForServers):
-        system.wait_at_most(ANSWER_SECONDS)
+def bound_answers(systems: Iterable[System], seconds: float = ANSWER_SECONDS) -> None:
+    """Have systems wait for their servers no longer than a report on progress may."""
+    for system in systems:
+        if isinstance(system, WaitsForServers):
+            system.wait_at_most(seconds)
 
 
 def unknown_lag(name: str, why: object) -> str:

@@ -9,7 +9,7 @@ import pytest
 
 from airflow_samza.errors import StorageUnavailable, TopicError
 from airflow_samza.provider.page import opened_run
-from airflow_samza.provider.page.opened_run import AWAY_SECONDS, Away, OpenedHeads, OpenedRun, why_not_planned
+from airflow_samza.provider.page.opened_run import AWAY_SECONDS, Away, OpenedRun, why_not_planned
 from airflow_samza.runs.records.folders import RunFolder
 from airflow_samza.runs.records.run_plan import BoundStream
 from airflow_samza.systems.filesystems.opening import open_filesystem
@@ -137,9 +137,9 @@ def test_a_stage_has_its_task_as_far_as_the_note_knows(page: Page) -> None:
 def test_systems_whose_connections_are_gone_are_not_asked_for_heads(page: Page) -> None:
     page.plan()
     page.rewrite(systems={"log": "gone_connection"})
-    systems, why = opened(page).bound
+    systems, unbound = opened(page).bound
     assert systems == {}
-    assert why is not None
+    (why,) = unbound.values()
     assert why.startswith("Heads of inputs are not asked for: The connection 'gone_connection' is not defined")
     assert page.get("progress")["note"] == why
 
@@ -151,22 +151,23 @@ def test_a_system_that_cannot_be_bound_leaves_the_others(page: Page, monkeypatch
         raise TopicError("It cannot be bound.")
 
     monkeypatch.setattr(opened_run, "bind_system", broken)
-    systems, why = opened(page).bound
+    systems, unbound = opened(page).bound
     assert systems == {}
-    assert why == "Heads of inputs in 'log' are not asked for: It cannot be bound."
+    assert unbound == {"log": "Heads of inputs in 'log' are not asked for: It cannot be bound."}
 
 
 def test_a_system_that_does_not_answer_knows_no_heads_and_says_so(page: Page) -> None:
     page.plan()
-    heads = OpenedHeads(opened(page))
+    run, unknown = opened(page), dict[str, str]()
+    heads = run.heads(unknown)
     stream = BoundStream("visits", "input", "log", StreamSpec("visits"))
     assert heads(stream)
-    assert str(heads.why) == "None"
+    assert unknown == {}
 
     def metadata(streams: object) -> object:
         raise StorageUnavailable("The brokers are away.")
 
-    system: Any = heads._systems["log"]
+    system: Any = run.bound[0]["log"]
     system.metadata = metadata
     assert heads(stream) == ()
-    assert "The brokers are away." in str(heads.why)
+    assert "The brokers are away." in unknown["log"]

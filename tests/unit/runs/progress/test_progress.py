@@ -20,7 +20,7 @@ from airflow_samza.runs.progress.progress import (
     idle_partitions,
     lowest_watermark,
 )
-from airflow_samza.runs.progress.stage_progress import _OfLate, _publishing, heads_of, stage_progress
+from airflow_samza.runs.progress.stage_progress import _OfLate, _publishing, heads_that_answer, stage_progress
 from airflow_samza.runs.records.epoch_records import Commit, InputIntent, Intent, Manifest, Staged, commit
 from airflow_samza.runs.records.folders import RunFolder, replace, write_once
 from airflow_samza.runs.records.names import Generation
@@ -129,7 +129,7 @@ def records(tmp_path: Path) -> Records:
 
 
 def test_a_stage_that_nobody_has_submitted_has_not_started(records: Records) -> None:
-    report = stage_progress(records.files, heads_of({}), records.run, "page-views", now=NOON)
+    report = stage_progress(records.files, heads_that_answer({}, {}), records.run, "page-views", now=NOON)
     assert (report.state, report.partitions, report.read) == (NOT_STARTED, (), 0)
     assert describe_progress(report) == ["Stage page-views: not started"]
 
@@ -235,7 +235,9 @@ def test_what_passed_between_two_attempts_is_in_no_rate(records: Records) -> Non
         records.epoch(number, {task: of_task(task, number, 1, read=50) for task in (0, 1)}, seconds=5.0 * number + 5)
     handle = StageHandle("views", "run-1", "page-views", FIRST, 2)
     told = StageStatus(RUNNING, 2, updated_at=NOON, ran=(Span(1, NOON - 3600, 8.0), Span(2, NOON - 2, 2.0)))
-    report = stage_progress(records.files, heads_of({}), records.run, "page-views", FIRST, status=told, now=NOON)
+    report = stage_progress(
+        records.files, heads_that_answer({}, {}), records.run, "page-views", FIRST, status=told, now=NOON
+    )
     assert handle.attempt == report.attempt
     assert report.overall == Rate(20.0, 0.0, 10.0)
     assert report.now == Rate(20.0, 0.0, 5.0)
@@ -336,19 +338,21 @@ def test_a_generation_that_keeps_a_former_result_shows_the_figures_of_that_one(r
     result = write_result(records, 700)
     kept = RunFolder("views", "run-1").stage("page-views", Generation(2, 1)).result
     write_once(records.files, kept, dataclasses.replace(result, kept=True))
-    report = stage_progress(records.files, heads_of({}), records.run, "page-views", Generation(2, 1), now=NOON)
+    report = stage_progress(
+        records.files, heads_that_answer({}, {}), records.run, "page-views", Generation(2, 1), now=NOON
+    )
     assert (report.state, report.generation, report.attempt, report.read) == (SUCCEEDED, "1.1", 3, 700)
     assert [found.stream_id for found in report.partitions] == ["page-views"] * 2
 
 
 def test_a_result_is_read_once_and_only_of_a_stage_that_has_succeeded(records: Records) -> None:
     files, folder = Asked(Path(records.files.location(""))), StageHandle("views", "run-1", "page-views", FIRST).folder
-    stage_progress(files, heads_of({}), records.run, "page-views", now=NOON)
+    stage_progress(files, heads_that_answer({}, {}), records.run, "page-views", now=NOON)
     records.epoch(0, {0: of_task(0, 0, 300), 1: of_task(1, 0, 400)})
-    stage_progress(files, heads_of({}), records.run, "page-views", now=NOON)
+    stage_progress(files, heads_that_answer({}, {}), records.run, "page-views", now=NOON)
     assert folder.result not in files.paths
     write_result(records, 700)
-    assert stage_progress(files, heads_of({}), records.run, "page-views", now=NOON).read == 700
+    assert stage_progress(files, heads_that_answer({}, {}), records.run, "page-views", now=NOON).read == 700
     assert files.paths.count(folder.result) == 1
 
 
@@ -356,13 +360,15 @@ def test_what_a_stage_waits_for_is_told(records: Records) -> None:
     handle = StageHandle("views", "run-1", "by-member", FIRST)
     replace(records.files, handle.folder.attempt(1, "request"), StageRequest("by-member", "1.1", 1))
     waiting = StageStatus(RUNNING, 1, progress=StageProgress(waiting_for="page-views"))
-    report = stage_progress(records.files, heads_of({}), records.run, "by-member", status=waiting, now=NOON)
+    report = stage_progress(
+        records.files, heads_that_answer({}, {}), records.run, "by-member", status=waiting, now=NOON
+    )
     assert describe_progress(report) == ["Stage by-member: waiting for page-views"]
 
 
 def test_what_has_failed_waits_for_nobody(records: Records) -> None:
     failed = StageStatus(FAILED, 1, progress=StageProgress(waiting_for="page-views"))
-    report = stage_progress(records.files, heads_of({}), records.run, "by-member", status=failed, now=NOON)
+    report = stage_progress(records.files, heads_that_answer({}, {}), records.run, "by-member", status=failed, now=NOON)
     assert describe_progress(report) == ["Stage by-member: failed"]
 
 

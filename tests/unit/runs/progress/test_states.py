@@ -9,7 +9,7 @@ import pytest
 
 from airflow_samza.engine.runner_records import AttemptState
 from airflow_samza.runs.progress.progress import ProgressReport, describe_progress
-from airflow_samza.runs.progress.stage_progress import heads_of, stage_progress
+from airflow_samza.runs.progress.stage_progress import heads_that_answer, stage_progress
 from airflow_samza.runs.records.folders import must_read
 from airflow_samza.runs.records.stage_result import StageResult
 from airflow_samza.runs.stages.stage_state import CANCELLED, FAILED, LOST, QUEUED, RUNNING, SUCCEEDED, stage_status
@@ -30,7 +30,9 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
 
 
 def report(world: World) -> ProgressReport:
-    return stage_progress(world.files, heads_of({"log": world.log}), world.run, FIRST, world.handle().generation)
+    return stage_progress(
+        world.files, heads_that_answer({"log": world.log}, {}), world.run, FIRST, world.handle().generation
+    )
 
 
 def seconds(world: World) -> float:
