@@ -120,7 +120,8 @@ class TaskSection:
             before = self._before()
             with self._tables.filled(self._section) as filled:
                 section = self._section_run(before, producers, filled)
-                read_over(self._output_of(section, before, batches))  # the last section yields nothing
+                for _ in self._output_of(section, before, batches):
+                    raise AssertionError("the last section yields nothing")
             section.outputs.write_keys(self._files, self._folder.keys(self._intent.epoch), attempt)
             reach("task-before-output")
             described = {stream_id: dict(producer.finish()) for stream_id, producer in producers.items()}

@@ -10,7 +10,6 @@ import pytest
 from airflow.sdk import BaseHook, Connection
 
 from airflow_samza.provider.stats import gauges_of
-from airflow_samza.provider.triggers import deferred_progress
 from airflow_samza.provider.triggers.deferred_progress import WatchedSystems
 from airflow_samza.runs.progress.progress import ProgressReport, describe_progress
 from airflow_samza.runs.progress.stage_progress import open_systems, stage_progress
@@ -85,7 +84,7 @@ def test_the_watermark_is_the_least_of_the_partitions_and_an_idle_one_is_named(r
 def test_a_deferred_task_shows_the_lag_by_the_connection_and_none_where_brokers_are_away(
     runs: Runs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(deferred_progress, "ANSWER_SECONDS", 2.0)
+    monkeypatch.setattr("airflow_samza.runs.progress.stage_progress.ANSWER_SECONDS", 2.0)
     runs.send(1, 2)
     running = Running(runs, "following")
     running.reads(1, 2)

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from airflow_samza.control.end_of_stream import producing_task_count
-from airflow_samza.errors import SamzaError
+from airflow_samza.errors import SamzaError, StorageUnavailable
 from airflow_samza.grouping import grouped
 from airflow_samza.runs.progress.progress import NOT_STARTED, PartitionProgress, ProgressReport, Rate
 from airflow_samza.runs.progress.task_facts import TaskFacts, read_task_facts
@@ -75,25 +75,27 @@ def heads_that_answer(
 ) -> Heads:
     """Return the function that asks these systems for heads, each within ``asking`` of its name.
 
-    A system that does not answer is not asked again: ``unknown`` gets the sentence about it, by its name.
+    ``unknown`` gets a sentence on each that gives none, by its name. One whose servers are away is not asked again.
     """
+    away = set[str]()
 
     def heads(bound: BoundStream) -> Sequence[int]:
         try:
             with asking(bound.system):
-                return heads_of(systems, bound) if bound.system not in unknown else ()
+                return heads_of(systems, bound) if bound.system not in away else ()
         except SamzaError as error:
             unknown[bound.system] = unknown_lag(bound.system, error.sentence)
+            away.update([bound.system] if isinstance(error, StorageUnavailable) else ())
             return ()
 
     return heads
 
 
-def bound_answers(systems: Iterable[System], seconds: float = ANSWER_SECONDS) -> None:
-    """Have systems wait for their servers no longer than a report on progress may."""
+def bound_answers(systems: Iterable[System], seconds: float | None = None) -> None:
+    """Have systems wait for their servers no longer than a report on progress may, or for so many seconds."""
     for system in systems:
         if isinstance(system, WaitsForServers):
-            system.wait_at_most(seconds)
+            system.wait_at_most(ANSWER_SECONDS if seconds is None else seconds)
 
 
 def unknown_lag(name: str, why: object) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 
 from airflow_samza.control.messages import ControlMessage, from_json, message_type, to_json
 from airflow_samza.errors import StageLost
-from airflow_samza.records import durable, from_plain, understood
+from airflow_samza.records import durable, from_plain, understood, unreadable
 from airflow_samza.runs.records.expectations import Checked, Rejection, Results, with_epoch
 from airflow_samza.runs.records.folders import (
     KEPT,
@@ -274,6 +274,10 @@ def read_manifests(files: Filesystem, folder: StageFolder, intent: Intent) -> li
             generation=intent.generation,
         )
     manifests = [manifest for manifest in left.values() if manifest is not None]
+    for task, one in zip(left, manifests, strict=True):
+        if (one.task, one.epoch) != (task, intent.epoch):
+            path = files.location(folder.manifest(intent.epoch, task))
+            raise unreadable(path, f"it is the one of task {one.task} in epoch {one.epoch}")
     if intent.whole and len({manifest.code for manifest in manifests} - {""}) > 1:
         raise StageLost(
             f"Tasks of the stage {intent.stage} (generation {intent.generation}) have run different bodies of its "

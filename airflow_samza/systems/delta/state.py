@@ -229,7 +229,8 @@ def _checkpoint_files(log: DeltaLog, file: LogFile) -> list[AddedFile]:
         names = [f"add.{name}" for name in _OF_FILES if name in of_files]
         if "stats" not in of_files and _STATISTICS in of_files:
             names.append(f"add.{_STATISTICS}")
-        return list(_added(parquet.read(columns=names).column("add")))
+        groups = (parquet.read_row_group(group, columns=names) for group in range(parquet.num_row_groups))
+        return [one for group in groups for one in _added(group.column("add"))]  # of all, Arrow reads no 2 GiB of text
 
 
 def _added(column: pa.ChunkedArray) -> Iterator[AddedFile]:

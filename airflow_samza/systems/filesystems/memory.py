@@ -78,12 +78,12 @@ class _MemoryClient:
         return pa.BufferReader(self.read(key))
 
     def put_new(self, key: str, content: bytes | BinaryIO, *, durable: bool) -> bool:
-        files, name = self._place(key)
+        files, name = self._place(key, made=True)
         file = _file(content)
         return files.setdefault(name, file) is file
 
     def put(self, key: str, content: bytes | BinaryIO) -> None:
-        files, name = self._place(key)
+        files, name = self._place(key, made=True)
         files[name] = _file(content)
 
     write = put
@@ -104,10 +104,10 @@ class _MemoryClient:
     def make_dirs(self, folder: str) -> None:
         """Do nothing: there are no folders without files."""
 
-    def _place(self, key: str) -> tuple[dict[str, _File], str]:
-        """Return the files of a folder, and the name of one."""
+    def _place(self, key: str, *, made: bool = False) -> tuple[dict[str, _File], str]:
+        """Return the files of a folder, and the name of one; ``made`` makes a folder that is not there."""
         folder, _, name = key.rpartition("/")
-        return self._folders.setdefault(folder, {}), name
+        return self._folders.setdefault(folder, {}) if made else self._folders.get(folder, {}), name
 
 
 def _file(content: bytes | BinaryIO) -> _File:

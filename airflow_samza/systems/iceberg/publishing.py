@@ -6,6 +6,7 @@ import dataclasses
 import logging
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow_samza.errors import SamzaError
@@ -97,7 +98,6 @@ class _Publisher(MergingPublisher["Table", "DataFile"]):
         self.settings = settings
         self.catalog = catalog
         self._sequences: dict[str, int] = {}
-        self._leftovers: tuple[Callable[[], None], ...] = ()
 
     def place(self, path: str) -> Location:
         return self._storage.at(path)
@@ -124,14 +124,6 @@ class _Publisher(MergingPublisher["Table", "DataFile"]):
         from pyiceberg.exceptions import CommitFailedException
 
         return isinstance(error, CommitFailedException | BranchMade)
-
-    def looked_up(self, own: Committed | None) -> None:
-        """Remove the manifests of the last try, too, unless its record is there: then the table has them."""
-        super().looked_up(own)
-        cleaning, self._leftovers = self._leftovers, ()
-        if not self.has_landed(own):
-            for clean in cleaning:
-                clean()
 
     def merged_target(self, table: Table) -> OutputTarget:
         return OutputTarget.of(fix_target(table, self.stream.name, ""))
@@ -186,9 +178,8 @@ class _Publisher(MergingPublisher["Table", "DataFile"]):
         removed when the next look at the table has shown that they are not in it.
         """
         producers: list[Any] = [*transaction._snapshot_producers, adding]
-        cleaning = [producer._clean_all_uncommitted for producer in producers]
         for producer in producers:
-            producer._clean_all_uncommitted = lambda: self._leave(*cleaning)
+            producer._clean_all_uncommitted = partial(self.tried.callback, producer._clean_all_uncommitted)
         with adding:
             for file in commit.leaving:
                 adding.delete_data_file(file)
@@ -258,6 +249,3 @@ class _Publisher(MergingPublisher["Table", "DataFile"]):
         places = [self.place(self.path_of(file)) for file in files]
         found = places[0].filesystem.get_file_info([place.path for place in places])
         return min(int((info.mtime_ns or 0) / 1e6) for info in found) + int(ORPHAN_SECONDS * 1000)
-
-    def _leave(self, *cleaning: Callable[[], None]) -> None:
-        self._leftovers = cleaning

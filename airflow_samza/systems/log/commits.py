@@ -154,10 +154,10 @@ def append_commit(
         if topic.filesystem.put_if_absent(topic.commit_path(commit.number), data):
             tail.take(commit)
             tail.data = data
-            TAIL_CACHE.keep(tail)
             # The commit stands whether or not there is room for a snapshot.
             with suppress(StorageFull, TopicError):
                 _write_snapshot(tail)
+            TAIL_CACHE.keep(tail)
             return commit
         losses += 1
         # Many writers at once would otherwise all try for the same number again, and all but one in vain.
@@ -174,8 +174,8 @@ def same_columns(one: str, other: str) -> bool:
 
 
 def _write_snapshot(tail: Tail) -> None:
-    """Write the snapshot that is due behind the last commit; what a writer that died has left out is in the next."""
-    if tail.number % SNAPSHOT_EVERY:
+    """Write a snapshot of what no other covers, once that is due; one that its writer has left out is due at once."""
+    if tail.number - tail.snapshot < SNAPSHOT_EVERY:
         return
     record = {
         "version": VERSION,
@@ -185,6 +185,7 @@ def _write_snapshot(tail: Tail) -> None:
         "commits": [commit.to_json() for commit in tail.recent],
     }
     tail.topic.filesystem.put_if_absent(tail.topic.snapshot_path(tail.number - 1), _encode(record))
+    tail.snapshot, tail.recent = tail.number, []
 
 
 def read_commits(

@@ -12,6 +12,7 @@ from __future__ import annotations
 import threading
 from bisect import bisect_right
 from collections.abc import Collection, Iterator, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from cachetools import LRUCache
@@ -117,12 +118,8 @@ class LogIndex:
         self.head = tuple(tail.next)
         self._loaded: list[Commit] = []
         self._lock = threading.Lock()
-        first = self.floor.commit
-        self._rest = (
-            read_commits(topic, first, self.number - 1, self._parts)
-            if first < tail.snapshot
-            else (commit for commit in tail.recent if commit.number >= first)  # they were read a moment ago
-        )
+        self._tail = tail
+        self._rest = self._read(self.floor.commit)
 
     def commits(self) -> Iterator[Commit]:
         """Yield the commits after the floor, read only as far as they are asked for."""
@@ -136,6 +133,11 @@ class LogIndex:
                     self._loaded.append(commit)
             yield self._loaded[place]
             place += 1
+
+    def _read(self, first: int) -> Iterator[Commit]:
+        """Return the commits from one on; those behind the last snapshot were read with the tail."""
+        before = read_commits(self.topic, first, self._tail.snapshot - 1, self._parts)
+        return chain(before, (commit for commit in self._tail.recent if commit.number >= first))
 
     def is_live(self, commit: Commit) -> bool:
         """Return whether readers still see a commit."""
@@ -192,8 +194,7 @@ class LogIndex:
         place = bisect_right(snapshots, start, key=lambda last: tail_of_snapshot(self.topic, last).next[partition])
         if place == 0:
             return self.commits()
-        first = max(snapshots[place - 1] + 1, self.floor.commit)
-        return read_commits(self.topic, first, self.number - 1, self._parts)
+        return self._read(max(snapshots[place - 1] + 1, self.floor.commit))
 
     def live_segments(self) -> list[Segment]:
         """Return all segments that a reader of this index may open."""

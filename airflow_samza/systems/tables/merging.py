@@ -121,8 +121,8 @@ class MergingPublisher(TablePublisher[Table, File]):
         with ExitStack() as undone:
             target, until = self.merged_target(table), time.monotonic() + MERGE_SECONDS
             written = dataclasses.replace(own, prefixes=self.upserted) if self.upserts else own
-            for merge in chosen_merges(self.small_files(table, written), most_bytes(target)):
-                if not leaving or time.monotonic() < until:
+            for number, merge in enumerate(chosen_merges(self.small_files(table, written), most_bytes(target))):
+                if not number or time.monotonic() < until:
                     prefix = f"{file_name(merge[0].path).rpartition('-')[0]}-"
                     place, stream = self.place(target.data), StreamSpec(self.stream.name)
                     producer = TableProducer(place, stream, "", target, prefix)
@@ -133,7 +133,7 @@ class MergingPublisher(TablePublisher[Table, File]):
                     else:
                         new += self.merged_files(table, StagedFiles(self.place, described, self.stream.name), merge)
                         leaving += [one.file for one in merge]
-            made = undone.pop_all()  # from here on it may land
+            self.tried = undone.pop_all()  # from here on it may land
         if not leaving:
             return
         files = 0 if self.upserts else own.files - len(leaving) + len(new)
@@ -144,8 +144,7 @@ class MergingPublisher(TablePublisher[Table, File]):
             # A client that sends a request again may report as lost what has landed.
             live = {self.path_of(file) for file in self.live_files(self.load())} if self.is_lost(error) else None
             if live is not None and live.isdisjoint(map(self.path_of, new)):
-                self.looked_up(None)
-                made.close()
+                self.tried.close()
             raise
 
     def write_merged(

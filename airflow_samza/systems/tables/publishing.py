@@ -17,7 +17,7 @@ import time
 import uuid
 from abc import abstractmethod
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic
@@ -139,8 +139,8 @@ class TablePublisher(TableFiles[Table, File]):
         self.upserts = options.mode == UPSERT
         self.upserted = (name_prefix("", UPSERTED, stream.name),)
         """Beginning of the names of the files that upserts of the output write, whichever run does."""
-        self.rewritten: TableProducer | None = None
-        """The producer of files that the last try has written anew."""
+        self.tried = ExitStack()
+        """Removal of what the last try has written anew, should that not have landed."""
         self.feed: TableProducer | None = None
         """The producer of what the last try has written for readers of changes, where the table wants that."""
         self.has_grown = False
@@ -205,10 +205,9 @@ class TablePublisher(TableFiles[Table, File]):
 
         Files that the last try has written anew are removed, unless its record is there: then the table has them.
         """
-        tried, self.rewritten, self.feed = (self.rewritten, self.feed), None, None
-        for producer in tried:
-            if producer is not None and not self.has_landed(own):
-                producer.abort()
+        if self.has_landed(own):
+            self.tried.pop_all()
+        self.tried.close()
 
     def has_landed(self, own: Committed | None) -> bool:
         """Return whether the record of a generation has the epoch."""
@@ -220,7 +219,9 @@ class TablePublisher(TableFiles[Table, File]):
         lost, unknown = 0, 0
         while True:
             try:
-                return self._try()
+                facts = self._try()
+                self.tried.pop_all()
+                return facts
             except Exception as error:  # catalogs and their clients raise whatever they have
                 if isinstance(error, SamzaError) and not isinstance(error, StorageUnavailable) and not _is_late(error):
                     raise
@@ -280,14 +281,13 @@ class TablePublisher(TableFiles[Table, File]):
         """Commit the epoch as changes of rows, by key. The record counts no files: nobody takes these out again."""
         target = self._keyed(self.merged_target(table))
         upserts = Upserts.read(self.described, self.place, target, self.stream.name)
-        self.rewritten = producer = TableProducer(
-            self.place(target.data),
-            StreamSpec(self.stream.name),
-            UPSERTED,
-            dataclasses.replace(target, key=()),
-        )
+        place, stream = self.place(target.data), StreamSpec(self.stream.name)
+        producer = TableProducer(place, stream, UPSERTED, dataclasses.replace(target, key=()))
+        self.tried.callback(producer.abort)
         files = self.files_within(table, upserts.bounds()) if len(upserts) else ()
         self.feed = self.change_feed(table, target)
+        if self.feed is not None:
+            self.tried.callback(self.feed.abort)
         leaving = merged(upserts, files, partial(self.rows_of, table), producer, self.feed)
         described = producer.finish()["files"]
         new = self.described_files(table, StagedFiles(self.place, described, self.stream.name)) if described else []
@@ -340,7 +340,8 @@ class TablePublisher(TableFiles[Table, File]):
             return []
         target = self.merged_target(table)
         place, writer = self.place(target.data), f"rewritten-{uuid.uuid4().hex}"
-        self.rewritten = producer = TableProducer(place, StreamSpec(self.stream.name), writer, target)
+        producer = TableProducer(place, StreamSpec(self.stream.name), writer, target)
+        self.tried.callback(producer.abort)
         for file in files.mixed.values():
             for batch in self.rows_of(table, file, None):
                 runs = batch.column(batch.schema.get_field_index(self.options.run_column))

@@ -153,7 +153,7 @@ def end_of(types: AvroTypes, schema: Any, data: bytes, place: int, *, deepest: i
                     inner = [(item, depth + 1) for item in reversed(items)]
                     left.extend(inner * _sized(count, data, place))
                 else:
-                    empty += count
+                    empty += count * types.values(kind["items"])  # keys of a map have bytes
             if deepest is not None and empty > MOST_EMPTY:
                 raise ValueError(f"an array of more than {MOST_EMPTY:,} values that take no bytes")
         elif name in ("int", "long", "enum"):

@@ -86,6 +86,7 @@ class AvroTypes:
         self._register(root)
         self.root = self.resolved(root)
         self._least: dict[str, int] = {}
+        self._values: dict[str, int] = {}
         self._unread: dict[str, str | None] = {}
         self._fields = 0
 
@@ -96,6 +97,9 @@ class AvroTypes:
         elif isinstance(schema, dict):
             if schema.get("type") in ("record", "error", "enum", "fixed"):
                 self.named[schema["name"]] = schema
+            size = schema.get("size", 0)
+            if schema.get("type") == "fixed" and not (isinstance(size, int) and size >= 0):
+                raise ValueError(f"its fixed type {schema['name']!r} has the size {size!r}, no number of bytes")
             for key in _INSIDE:
                 self._register(schema.get(key))
 
@@ -203,6 +207,15 @@ class AvroTypes:
             self._least[resolved["name"]] = 1  # while it is computed: a record inside of itself takes some
             self._least[resolved["name"]] = sum(self.least_bytes(field["type"]) for field in resolved["fields"])
         return self._least[resolved["name"]]
+
+    def values(self, schema: Any) -> int:
+        """Return the number of values that one of a type without bytes consists of: itself, and all inside."""
+        kind = self.resolved(schema)
+        if "fields" not in kind:
+            return 1
+        if kind["name"] not in self._values:
+            self._values[kind["name"]] = 1 + sum(self.values(field["type"]) for field in kind["fields"])
+        return self._values[kind["name"]]
 
 
 def _parts(kind: dict[str, Any]) -> Iterator[Any]:

@@ -39,12 +39,7 @@ class AvroBodies(Bodies):
 
     def reader(self, written: SchemaText, own: str | None, schema: pa.Schema) -> Serde:
         """Return what reads records of the schema, resolved to the stream's own, if it has one."""
-        record = _parsed(written)
-        try:
-            AvroTypes(record).fields()  # of which a schema of others may describe more than any memory holds
-            return AvroRecords(schema, record, None if own is None else fastavro().parse_schema(json.loads(own)))
-        except RecursionError:
-            raise ValueError("its types are too deep inside of one another") from None
+        return _records(schema, _parsed(written), None if own is None else fastavro().parse_schema(json.loads(own)))
 
     def writer(self, written: SchemaText, schema: pa.Schema) -> Serde:
         """Return what writes records of the schema, when the columns are its fields, and others have a default."""
@@ -57,12 +52,21 @@ class AvroBodies(Bodies):
         ]
         if without:
             raise ValueError(f"its field {without[0]!r} has no default")
-        return AvroRecords(schema, record)
+        return _records(schema, record)
 
     def lacking(self, written: SchemaText, schema: pa.Schema) -> list[str]:
         """Return the columns that are no fields of the record."""
         names = {field["name"] for field in _parsed(written)["fields"]}
         return [name for name in schema.names if name not in names]
+
+
+def _records(schema: pa.Schema, written: Any, read: Any = None) -> AvroRecords:
+    """Return the serde of a schema of others, which may describe more than any memory or stack holds."""
+    try:
+        AvroTypes(written).fields()
+        return AvroRecords(schema, written, read)
+    except RecursionError:
+        raise ValueError("its types are too deep inside of one another") from None
 
 
 def _parsed(schema: SchemaText, named: dict[str, Any] | None = None) -> Any:

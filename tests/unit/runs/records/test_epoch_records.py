@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -65,6 +66,16 @@ def test_a_manifest_that_a_power_failure_tore_counts_as_none(tmp_path: Path, tor
     with pytest.raises(StageLost, match="1 of 3 tasks have left no manifest, the first is task 1"):
         read_manifests(staged.files, FOLDER, staged.intent)
     assert staged.left_after("") == ["", "new"]
+
+
+@pytest.mark.parametrize(("task", "epoch"), [(0, 0), (1, 1)])
+def test_a_manifest_of_another_task_or_epoch_is_damage(tmp_path: Path, task: int, epoch: int) -> None:
+    staged = Staged(tmp_path, whole=False)
+    left = read_manifests(staged.files, FOLDER, staged.intent)[1]
+    staged.files.delete(FOLDER.manifest(0, 1))
+    write_once(staged.files, FOLDER.manifest(0, 1), replace(left, task=task, epoch=epoch))
+    with pytest.raises(RecordUnreadable, match=f"it is the one of task {task} in epoch {epoch}"):
+        read_manifests(staged.files, FOLDER, staged.intent)
 
 
 def test_a_manifest_of_a_newer_format_is_an_error_and_stays(tmp_path: Path) -> None:

@@ -6,16 +6,17 @@ import json
 import shutil
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from airflow_samza.control.messages import WatermarkMessage
-from airflow_samza.errors import SamzaError, TopicError
+from airflow_samza.errors import SamzaError, StorageFull, TopicError
 from airflow_samza.systems.log import commits as log_commits, maintenance
 from airflow_samza.systems.log.fsck import Published, fsck, is_sound
-from airflow_samza.systems.log.index import read_floor
+from airflow_samza.systems.log.index import LogIndex, read_floor
 from airflow_samza.systems.log.maintenance import expire, mark_expired, sweep
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.log.tails import TAIL_CACHE
@@ -157,6 +158,46 @@ def test_opening_a_long_topic_reads_snapshots_and_few_commits(
     assert len([path for path in read if "/snapshots/" in path]) == 1
     assert [commit.number for commit in log_commits.read_commits(system.topic("views"), 0)] == list(range(230))
     assert system.publish(STREAM, Publication("stage", "1", 17, {}))["commit"] == 17  # still known as published
+
+
+def test_a_snapshot_that_could_not_be_written_is_written_with_the_next_commit(
+    system: LogSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_commits, "SNAPSHOT_EVERY", 10)
+    plain, snapshots = system.filesystem.put_if_absent, system.topic("views").snapshot_path(0).rpartition("/")[0]
+
+    def full(path: str, data: bytes) -> bool:
+        if path.startswith(snapshots):
+            raise StorageFull("No space left on device.")
+        return plain(path, data)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(system.filesystem, "put_if_absent", full)
+        for epoch in range(10):
+            publish(system, epoch, 4 * epoch)
+    assert not list(system.filesystem.list(snapshots))
+    for epoch in range(10, 25):
+        publish(system, epoch, 4 * epoch)
+    assert log_commits.record_numbers(system.topic("views"), "snapshots") == [10, 20]
+    assert [commit.number for commit in log_commits.read_commits(system.topic("views"), 0)] == list(range(25))
+    assert fsck(system.topic("views")) == []
+
+
+def test_readers_of_a_long_topic_read_each_commit_behind_its_last_snapshot_once(
+    system: LogSystem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_commits, "SNAPSHOT_EVERY", 4)
+    for epoch in range(10):
+        publish(system, epoch, 4 * epoch)
+    looks = LookedAt(tmp_path)
+    topic = replace(system.topic("views"), filesystem=looks)
+    TAIL_CACHE.forget(topic)
+    index = LogIndex(topic)
+    assert [commit.number for commit in index.commits()] == list(range(10))
+    for partition in (0, 1):
+        assert list(index.owned_slice(partition, index.head[partition] - 1, index.head[partition]))
+    numbers = [looks.below("topics").count(f"views/commits/{number:020}.json") for number in range(11)]
+    assert numbers == [0] * 8 + [1] * 3  # the last is asked for and not there
 
 
 def change(path: Path, how: Callable[[bytes], bytes]) -> None:

@@ -71,3 +71,36 @@ def test_a_schema_of_very_many_fields_is_not_read_a_column_at_a_time() -> None:
 def test_a_schema_of_others_that_describes_any_number_of_fields_is_not_read() -> None:
     with pytest.raises(ValueError, match="more than 100,000 fields"):
         AvroBodies().reader(SchemaText("AVRO", json.dumps(wide(20, "null"))), None, ID)
+
+
+def test_an_array_of_records_without_bytes_is_read_up_to_a_number_of_values_in_them() -> None:
+    nothing = {"type": "record", "name": "n", "fields": [{"name": f"f{n}", "type": "null"} for n in range(100)]}
+    found = decoded(
+        {"name": "a", "type": {"type": "array", "items": nothing}},
+        *(b"\x0e" + long_bytes(count) + b"\0" for count in (10_000, 20_000)),
+    )
+    assert [bad.place for bad in found.bad] == [1]
+    assert "more than 1,048,576 values that take no bytes" in str(found.bad[0])
+
+
+@pytest.mark.parametrize("size", [None, [1], "4", -1])
+def test_a_schema_of_others_with_a_size_that_is_none_is_not_read_or_written(size: Any) -> None:
+    fixed = {"type": "array", "items": {"type": "fixed", "name": "F", "size": size}}
+    fields = [{"name": "id", "type": "long"}, {"name": "a", "type": fixed, "default": []}]
+    written = SchemaText("AVRO", json.dumps({"type": "record", "name": "m", "fields": fields}))
+    with pytest.raises(ValueError, match="its fixed type 'F' has the size "):
+        AvroBodies().reader(written, None, ID)
+    with pytest.raises(ValueError, match="its fixed type 'F' has the size "):
+        AvroBodies().writer(written, ID)
+
+
+def test_a_schema_of_others_of_too_deep_types_is_not_read_or_written() -> None:
+    kind: Any = "long"
+    for _ in range(340):
+        kind = {"type": "array", "items": kind}
+    fields = [{"name": "id", "type": "long"}, {"name": "a", "type": kind, "default": []}]
+    written = SchemaText("AVRO", json.dumps({"type": "record", "name": "m", "fields": fields}))
+    with pytest.raises(ValueError, match="its types are too deep inside of one another"):
+        AvroBodies().reader(written, None, ID)
+    with pytest.raises(ValueError, match="its types are too deep inside of one another"):
+        AvroBodies().writer(written, ID)

@@ -22,12 +22,14 @@ from airflow_samza.schema import Schema
 from airflow_samza.systems.delta import publishing as delta_publishing
 from airflow_samza.systems.iceberg import expiry, publishing as iceberg_publishing
 from airflow_samza.systems.system import Publication
+from airflow_samza.systems.tables import merging
 from airflow_samza.systems.tables.merging import MergingPublisher, SmallFile, chosen_merges
 from tests.support import delta_lake, delta_outputs, iceberg_lake
 from tests.support.budgets import nightly_but
 from tests.support.iceberg_deaths import publishers
 from tests.support.table_kinds import KINDS, Output
 from tests.support.table_outputs import ids
+from tests.unit.systems.tables.test_upserts import batch, files_in, live_files, output_of, rows_of
 
 DDL = "id bigint, part string"
 OFF = {"iceberg": "samza.file-merge.enabled", "delta": "delta.autoOptimize.autoCompact"}
@@ -417,3 +419,43 @@ def test_merged_files_keep_the_field_ids_and_statistics(kind: str, tmp_path: Pat
     else:
         (facts,) = table.inspect.files()["readable_metrics"].to_pylist()
         assert (facts["id"]["lower_bound"], facts["id"]["upper_bound"]) == (0, 9)
+
+
+def test_a_merge_of_upserts_that_comes_too_late_removes_nothing_that_is_committed(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = output_of(kind, tmp_path)
+    for epoch in range(9):
+        output.publish(batch((epoch, "a")), epoch=epoch)
+    write = MergingPublisher.write_merged
+
+    def late(self: MergingPublisher[object, object], *arguments: Any) -> object:
+        described = write(self, *arguments)
+        output.publish(batch((100, "other")), run="other")
+        return described
+
+    with monkeypatch.context() as patch:
+        patch.setattr(MergingPublisher, "write_merged", late)
+        output.publish(batch((9, "a")), epoch=9)
+    rows = [*((epoch, "a") for epoch in range(10)), (100, "other")]
+    assert rows_of(output) == rows
+    assert {path.name for path in files_in(tmp_path)} >= live_files(kind, output)
+    output.publish(batch((9, "a")), epoch=9)
+    assert rows_of(output) == rows
+
+
+def test_merges_in_vain_take_no_longer_than_others(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    output = made(kind, tmp_path)
+    epochs(output, range(9))
+    tried = []
+
+    def in_vain(self: object, table: object, merge: list[Any], producer: object) -> list[dict[str, Any]]:
+        tried.append(len(merge))
+        return [{}] * len(merge)
+
+    monkeypatch.setattr(MergingPublisher, "write_merged", in_vain)
+    monkeypatch.setattr(merging, "chosen_merges", lambda files, most: [list(files)] * 5)
+    monkeypatch.setattr(merging, "MERGE_SECONDS", 0.0)
+    epochs(output, [9])
+    assert tried == [10]
+    assert output.ids() == list(range(10))
