@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 from urllib.parse import SplitResult
 
-from airflow.sdk import Asset
+from airflow.sdk import Asset, AssetWatcher
 
 from airflow_samza.errors import ConfigError
-
-if TYPE_CHECKING:
-    from airflow.sdk import AssetWatcher
 
 SCHEME = "kafka"
 _PORT = "9092"
