@@ -12,6 +12,7 @@ import inspect
 import types
 import typing
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any, NoReturn, TypeGuard
 
@@ -203,6 +204,8 @@ def _resolved_annotation(inner: Any) -> object:
     if not annotations or "return" not in annotations:
         return _UNSAID
     annotation = annotations["return"]
+    if _is_class(annotation):
+        return annotation
     holder = types.SimpleNamespace(__annotations__={"return": annotation})
     return typing.get_type_hints(
         holder, getattr(inner, "__globals__", {}), _names_in_sight(inner), include_extras=True
@@ -219,7 +222,9 @@ def _names_in_sight(function: Any) -> dict[str, Any]:
             names = {**frame.f_locals, **names}
         frame = frame.f_back
     if isinstance(function, types.FunctionType):
-        names.update(inspect.getclosurevars(function).nonlocals)
+        for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+            with suppress(ValueError):  # what comes further down is not there yet
+                names[name] = cell.cell_contents
     return names
 
 

@@ -6,7 +6,6 @@ Declarations note them, and sentences about wrong use and about failures of the 
 from __future__ import annotations
 
 import functools
-import inspect
 import os
 import sys
 from dataclasses import dataclass
@@ -18,6 +17,9 @@ from typing import Any
 _PACKAGE = tuple(
     {os.path.join(os.path.dirname(os.path.dirname(path)), "") for path in (__file__, os.path.realpath(__file__))}
 )
+
+_DEEPEST = 100
+"""Wrappers of a function that are looked behind: a proxy that has whatever it is asked for has ever more of them."""
 
 
 @dataclass(frozen=True)
@@ -63,10 +65,9 @@ class SourceLocation:
     @classmethod
     def of_callable(cls, function: Any) -> SourceLocation | None:
         """Return the place where a callable is defined, or None when it has no Python code."""
-        while True:  # a partial of a decorated function is still the user's function
-            wrapped = inspect.getattr_static(function, "__wrapped__", None)  # a proxy has whatever it is asked for
-            inner = function.func if isinstance(function, functools.partial) else wrapped
-            if inner is None:
+        for _ in range(_DEEPEST):  # a partial of a decorated function is still the user's function
+            inner = function.func if isinstance(function, functools.partial) else getattr(function, "__wrapped__", None)
+            if not callable(inner):
                 break
             function = inner
         code = getattr(function, "__code__", None)

@@ -131,8 +131,9 @@ def is_watermark_function(function: object) -> TypeGuard[WatermarkFunction]:
 
 
 def _has_methods(function: object) -> list[bool]:
-    """Return which of the two methods a callable has itself: a proxy has whatever it is asked for."""
-    return [inspect.getattr_static(function, method, None) is not None for method in _FUNCTION_METHODS]
+    """Return which of the two methods a callable has; a proxy that has whatever it is asked for has none."""
+    has_any = hasattr(function, f"{_FUNCTION_METHODS[0]}_of_no_such_name")
+    return [hasattr(function, method) and not has_any for method in _FUNCTION_METHODS]
 
 
 def check_watermark_function(function: object, where: str) -> None:

@@ -18,7 +18,7 @@ PACKAGE = Path(airflow_samza.__file__).parent
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 
 LIMITS = {
-    "statements": 69_995,
+    "statements": 70_004,
     "files": 779,
     "files in one folder": 27,
     "kinds of records": 54,

@@ -148,8 +148,8 @@ class SamzaStreamOperator(TellsLineage, PlanningOperator):
                 for upstream in (event or {}).get(LOST, ()):
                     raise producer_failed(first.stage_id, run, upstream)
             except BaseException as error:
-                with self._after_failure():
-                    for handle in handles.values():
+                for handle in handles.values():
+                    with self._after_failure():
                         self.hook.cancel(handle)
                 self._give_up(run, handles, error, context)
                 raise
@@ -235,11 +235,12 @@ class SamzaStreamOperator(TellsLineage, PlanningOperator):
             self._lineage.error = sentence_of(error)
         if not isinstance(error, SamzaError) or (error.retryable and has_another_try(context)):
             return
-        with self._after_failure():
-            if run.stages_run_concurrently:
-                for handle in handles.values():
+        if run.stages_run_concurrently:
+            for handle in handles.values():
+                with self._after_failure():
                     self.hook.abort(handle, error.sentence)
-            if self._is_alone:
+        if self._is_alone:
+            with self._after_failure():
                 close_run(self.hook, run, self.tell)
 
     def _defer(

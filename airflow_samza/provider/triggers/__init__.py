@@ -1,7 +1,7 @@
 """Triggers: they wait while their tasks are deferred, and load neither Spark nor what starts it.
 
-A task that a former version has deferred names its trigger by the module in which it was then. Each such path leads to
-this package, which finds the class.
+A task that a former version has deferred names its trigger by this package, or by the public module: both find the
+class.
 """
 
 from __future__ import annotations

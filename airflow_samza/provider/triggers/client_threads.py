@@ -61,8 +61,10 @@ class ClientTrigger(SettlingTrigger):
         while not is_time:
             try:
                 said, is_time, _ = await in_client_thread(self.look)
-            except Exception as error:  # the task looks again, and fails by it if it lasts
+                pauses = not is_time
+            except Exception as error:  # the task looks again; it may not meet the error, and defer at once
                 said, is_time = str(error), not (isinstance(error, SamzaError) and error.retryable)
+                pauses = True
             self.say(said)
-            if not is_time:
+            if pauses:
                 await asyncio.sleep(self.poll_interval)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -599,6 +600,81 @@ def test_a_proxy_that_has_every_attribute_is_a_callable_as_any_other() -> None:
     assert not is_watermark_function(Proxy())
     assert dict(plan_shape(spec).operators[-1].details)["function"].endswith("test_wrong_use.Proxy")
     assert SourceLocation.of_callable(Proxy()) == SourceLocation.of_callable(Proxy.__call__)
+
+
+def decorated(function: Any) -> Any:
+    @functools.wraps(function)
+    def called(*values: Any) -> Any:
+        return function(*values)
+
+    return called
+
+
+class Holder:
+    @decorated
+    def method(self, message: Any) -> Any:
+        return message
+
+    @functools.lru_cache  # noqa: B019 (one object)
+    def kept(self, message: Any) -> Any:
+        return message
+
+
+@pytest.mark.parametrize("name", ["method", "kept"])
+def test_the_place_of_a_decorated_method_is_its_own_line(name: str) -> None:
+    own = getattr(Holder, name).__wrapped__.__code__.co_firstlineno
+    for function in (getattr(Holder(), name), functools.partial(getattr(Holder(), name))):
+        found = SourceLocation.of_callable(function)
+        assert found is not None
+        assert found.line == own
+
+
+class Delegating:
+    """A wrapper that passes on what it does not have."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def __call__(self, message: Any) -> Any:
+        return self._inner(message)
+
+
+class Late:
+    def __call__(self, message: Any) -> list[Any]:
+        return [message]
+
+    def process_watermark(self, timestamp: int) -> None:
+        pass
+
+    def get_output_watermark(self) -> int | None:
+        return None
+
+
+def test_a_wrapper_of_a_watermark_function_is_one() -> None:
+    assert is_watermark_function(Delegating(Late()))
+    assert not is_watermark_function(Delegating(later))
+
+
+def test_a_callable_may_name_what_comes_further_down() -> None:
+    def describe(app: Any) -> None:
+        def with_class(message: Any) -> View:
+            return clean(message)
+
+        def with_text(message: Any) -> View:
+            return clean(message)
+
+        with_class.__annotations__["return"] = View
+        stream = views(app)
+        for number, function in enumerate((with_class, with_text)):
+            stream.map(function, id=f"map-{number}").send_to(app.output_stream(f"out-{number}"))
+
+        def clean(message: View) -> View:
+            return message
+
+    assert len(stream_application("app")(describe).spec().operators) > 2
 
 
 def test_the_place_is_the_line_of_the_call() -> None:

@@ -276,7 +276,7 @@ def test_an_error_that_no_time_mends_wakes_the_task(
     script: Script, asked: list[str], told: pytest.LogCaptureFixture
 ) -> None:
     assert events_of_lag(lag_trigger(topics=["gone"])) == [None]
-    assert script.pauses == []
+    assert script.pauses == [3.0]  # the task may not meet it, and defer at once
     assert "There is no topic 'gone'" in told.text
 
 
